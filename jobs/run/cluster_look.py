@@ -3,9 +3,9 @@
 import json
 from typing import Any, Literal
 
+from jobs.errors import WrongSettingError
 from jobs.output.terminal import WRONG_SETTING
 from jobs.run import commands
-from jobs.run.errors import PartFailedError
 from jobs.run.log import RunLog
 from jobs.run.settings import RunSettings
 from jobs.run.tasks import Task
@@ -50,13 +50,13 @@ class ClusterLook:
         """Look if it is time.
 
         Raises:
-            PartFailedError: If the settings of the first look are wrong whatever the brokers say.
+            WrongSettingError: If the settings of the first look are wrong whatever the brokers say.
         """
         done = self.task.turn(now_s, is_wanted=is_wanted)
         if done is None:
             return
         if done.exit_code == WRONG_SETTING and not self._has_answered:
-            raise PartFailedError(done.error)
+            raise WrongSettingError(done.error)
         found = next((each for each in reversed(done.lines) if each.startswith("{")), "")
         if done.exit_code or not found:
             self._away(done.error or "the look for the brokers printed nothing", is_refused=True)

@@ -137,6 +137,7 @@ def _is_any(host: str) -> bool:
 
 
 def _folder(data: str) -> Path:
+    # `OnceCommand` does not see a variable of the environment.
     if not data.strip():
         msg = "--data is empty: give the folder of tables and checkpoint"
         raise typer.BadParameter(msg)

@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from jobs.run.errors import FolderTakenError, WrongFolderError
+from jobs.errors import JobError, WrongSettingError
 from jobs.run.settings import RunSettings, scratch_of
 
 LOCK = "run.lock"
@@ -31,8 +31,8 @@ def own_folder(settings: RunSettings) -> Iterator[RunSettings]:
         The settings, with a token for the console if it needs one and the user gave none.
 
     Raises:
-        FolderTakenError: If another `run` uses the folder, or its disk is full.
-        WrongFolderError: If it is no folder, or this user can't write it.
+        JobError: If another `run` uses the folder, or its disk is full.
+        WrongSettingError: If it is no folder, or this user can't write it.
     """
     with ExitStack() as stack:
         try:
@@ -49,7 +49,7 @@ def own_folder(settings: RunSettings) -> Iterator[RunSettings]:
         except OSError as error:
             reason = "it is no folder" if isinstance(error, FileExistsError | NotADirectoryError) else error.strerror
             msg = f"--data {settings.data} can't be written ({reason}): give another folder, or free or open it"
-            raise (WrongFolderError if error.errno in _OF_A_PERSON else FolderTakenError)(msg) from error
+            raise (WrongSettingError if error.errno in _OF_A_PERSON else JobError)(msg) from error
         yield settings
 
 
@@ -60,7 +60,7 @@ def _take(lock: int, folder: Path) -> None:
         number = (folder / LOCK).read_text(encoding="ascii", errors="replace").strip()
         who = f" (process {number})" if number else ""
         msg = f"another `pid-quota run`{who} uses --data {folder}: end it, or give another folder"
-        raise FolderTakenError(msg) from error
+        raise JobError(msg) from error
 
 
 def empty(folder: Path) -> None:

@@ -8,12 +8,12 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
 
+from jobs.errors import JobError, WrongSettingError
 from jobs.options import LOGIN_FILE
 from jobs.output.terminal import WRONG_SETTING
 from jobs.run import commands
 from jobs.run.children import reap_orphans
 from jobs.run.cluster_look import ClusterLook
-from jobs.run.errors import PartFailedError, PreparationFailedError
 from jobs.run.files import WatchedFile
 from jobs.run.folder import empty, own_folder
 from jobs.run.log import RunLog
@@ -48,10 +48,8 @@ def supervise(
     """Run all parts until `stop` is set, then end them. `begun` gets the addresses of the console and the metrics.
 
     Raises:
-        FolderTakenError: If another `run` uses the folder, or its disk is full.
-        WrongFolderError: If it is no folder, or this user can't write it.
-        PreparationFailedError: If the tables or the quotas can't be prepared.
-        PartFailedError: If a part can't run with its settings.
+        JobError: If the folder or its disk can't be used now, or the tables or the quotas can't be prepared.
+        WrongSettingError: If the folder or a part can't be used with these settings.
         AddressTakenError: If a port is taken.
         BadParameter: If an address is not one of this host.
     """
@@ -62,7 +60,7 @@ def supervise(
         stream = stack.enter_context(listening(LOOPBACK, 0))
         metrics = stack.enter_context(listening(*settings.metrics, METRICS_OPTION))
         supervision = Supervision(settings, log, console, stream)
-        web = application(supervision, _address(LOOPBACK, stream), supervision.is_streaming)
+        web = application(supervision.parts, supervision.tasks, log, _address(LOOPBACK, stream))
         port = stack.enter_context(served(metrics, web, supervision.unready, supervision.unwell))
         begun(_address(settings.console[0], console), (settings.metrics[0], port))
         try:
@@ -125,7 +123,7 @@ class Supervision:
         self._said: dict[str, str] = {}
 
     @property
-    def parts(self) -> tuple[LongPart, ...]:
+    def parts(self) -> tuple[LongPart, LongPart]:
         """The long-running children."""
         return self._stream, self._console
 
@@ -133,15 +131,6 @@ class Supervision:
     def tasks(self) -> tuple[Task, ...]:
         """The short-lived children."""
         return *self._prepared, self._maintain, self._census
-
-    @property
-    def dropped_lines(self) -> int:
-        """Number of lines of the log that nobody read."""
-        return self._log.dropped
-
-    def is_streaming(self) -> bool:
-        """Whether the stream answers."""
-        return self._stream.is_up
 
     def unwell(self) -> str:
         """Return why the supervision itself hangs, or an empty text. It does not depend on Kafka."""
@@ -177,11 +166,9 @@ class Supervision:
     def end(self) -> None:
         """End all children, and kill what does not end in time."""
         give_up_at = time.monotonic() + _END_S
-        tasks = (*self.tasks, self._look.task)
-        while any(part.has_process for part in self.parts) or any(task.pid for task in tasks):
+        while any(child.pid for child in self._children()):
             is_late, now_s = time.monotonic() > give_up_at, self._clock.tick()
-            children: list[LongPart | Task] = [*self.parts, *tasks]
-            for child in children:
+            for child in self._children():
                 if is_late:
                     child.kill()
                 child.turn(now_s, is_wanted=False)
@@ -210,7 +197,7 @@ class Supervision:
             was_done = task.is_done
             done = task.turn(now_s, is_wanted=True)
             if done and done.exit_code and not was_done:
-                raise (PartFailedError if done.exit_code == WRONG_SETTING else PreparationFailedError)(done.error)
+                raise (WrongSettingError if done.exit_code == WRONG_SETTING else JobError)(done.error)
             self._tell(done, task)
             if not task.is_done:
                 return False
@@ -231,8 +218,10 @@ class Supervision:
 
     def _reap(self) -> None:
         if os.getpid() == 1:
-            children: list[LongPart | Task] = [*self.parts, *self.tasks, self._look.task]
-            reap_orphans(frozenset(each.pid for each in children if each.pid))
+            reap_orphans(frozenset(each.pid for each in self._children() if each.pid))
+
+    def _children(self) -> list[LongPart | Task]:
+        return [*self.parts, *self.tasks, self._look.task]
 
 
 def _address(host: str, listener: socket.socket) -> Address:

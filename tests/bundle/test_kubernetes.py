@@ -110,7 +110,7 @@ def test_the_quotas_of_the_secret_can_be_read(tmp_path: Path) -> None:
 
 
 def test_the_manifest_has_no_password_that_everybody_knows() -> None:
-    # `run` makes one in place of an empty one: see tests/unit/jobs/run/test_empty_token.py.
+    # `run` makes one in place of an empty one: see tests/unit/jobs/run/test_files.py.
     (secret,) = named("Secret").values()
     assert secret["stringData"]["console-token"] == ""
 

@@ -16,7 +16,8 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import yaml
@@ -24,7 +25,7 @@ from prometheus_client.registry import Collector
 
 from broker.enforcement.enforcer import Standing
 from jobs.occupancy.printing import occupancy_registry
-from jobs.run.own_metrics import RunMetrics, Supervised
+from jobs.run.own_metrics import RunMetrics
 from jobs.services.metrics_server import serving
 from jobs.stream.stream_metrics import StreamMetrics
 from quota.config import QuotaConfig
@@ -82,11 +83,11 @@ def alive(timestamp_ms: int) -> AliveReport:
     return AliveReport(timestamp_ms, 1, "c", **more)
 
 
-def supervised() -> Supervised:
-    """Two parts and a task, as `pid-quota run` has them."""
-    parts = [SimpleNamespace(name=name, is_up=True, restarts=0) for name in ("stream", "console")]
-    tasks = [SimpleNamespace(name="maintain", done_at_s=1.0, failures=0)]
-    return cast("Supervised", SimpleNamespace(parts=parts, tasks=tasks, dropped_lines=0))
+def of_run() -> RunMetrics:
+    """The metrics of two parts and a task, as `pid-quota run` has them."""
+    parts: Any = [SimpleNamespace(name=name, is_up=True, restarts=0) for name in ("stream", "console")]
+    tasks: Any = [SimpleNamespace(name="maintain", done_at_s=1.0, failures=0)]
+    return RunMetrics(parts, tasks, Mock(dropped=0))
 
 
 def collectors() -> dict[str, Collector]:
@@ -102,7 +103,7 @@ def collectors() -> dict[str, Collector]:
     standing = Standing(held=1, left_out={"why": 1}, is_enforcing=True)
     stream.holds.standing = lambda: standing
     return {
-        "run": RunMetrics(supervised()),
+        "run": of_run(),
         "stream": stream,
         "occupancy": occupancy_registry({1: 30.0}, {1: 12, 2: 7}),
     }

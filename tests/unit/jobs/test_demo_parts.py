@@ -19,8 +19,7 @@ from jobs.demo.demo_run import Result
 from jobs.demo.interrupts import Interrupts
 from jobs.demo.own_run import OwnRun, console_port, own_run
 from jobs.demo.watching import Slowing
-from jobs.errors import JobError
-from jobs.run.errors import FolderTakenError, PartFailedError
+from jobs.errors import JobError, WrongSettingError
 from jobs.run.folder import own_folder
 from jobs.run.log import RunLog
 from jobs.run.settings import RunSettings
@@ -61,7 +60,7 @@ class TestFolder:
 
     def test_a_folder_of_a_demo_that_still_runs_stays_as_it_is(self, tmp_path: Path) -> None:
         prepare_folder(tmp_path / "demo")
-        with own_folder(settings(tmp_path / "demo")), pytest.raises(FolderTakenError, match="another"):
+        with own_folder(settings(tmp_path / "demo")), pytest.raises(JobError, match="another"):
             prepare_folder(tmp_path / "demo")
         assert (tmp_path / "demo" / MARKER).is_file()
 
@@ -100,8 +99,8 @@ class TestOwnRun:
 
     def test_an_error_that_ends_it_is_raised_by_who_waits(self, begin: Callable[[Supervise], OfRun]) -> None:
         with (
-            begin(Mock(side_effect=PartFailedError("no Java"))) as run,
-            pytest.raises(PartFailedError, match="no Java"),
+            begin(Mock(side_effect=WrongSettingError("no Java"))) as run,
+            pytest.raises(WrongSettingError, match="no Java"),
         ):
             run.await_console()
 

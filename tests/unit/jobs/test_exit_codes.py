@@ -5,7 +5,6 @@ import pytest
 from broker import errors as broker
 from jobs import errors as jobs
 from jobs.output.terminal import OUR_ERRORS, exit_code_of
-from jobs.run import errors as of_run
 from jvm import errors as jvm
 from quota import errors as quota
 from state import errors as state
@@ -22,8 +21,6 @@ LASTING = {
     jvm.JavaTooOldError,
     jvm.PysparkMissingError,
     quota.InvalidConfigError,
-    of_run.PartFailedError,
-    of_run.WrongFolderError,
     streaming.SessionError,
     streaming.SparkMissingError,
     streaming.WindowTooShortError,
@@ -35,25 +32,19 @@ PASSING = {
     broker.LoginRefusedError,
     broker.TopicMissingError,
     jobs.AddressTakenError,
-    of_run.FolderTakenError,
-    of_run.PreparationFailedError,
     streaming.CheckpointInUseError,
     tables.TableError,
 }
 """Some causes that may end by themselves."""
 
 
-@pytest.mark.parametrize(("errors", "code"), [(LASTING, 2), (PASSING, 1), (set(OUR_ERRORS), 1)])
+@pytest.mark.parametrize(("errors", "code"), [(LASTING, 2), (PASSING, 1)])
 def test_a_cause_has_its_code(errors: set[type[Exception]], code: int) -> None:
     assert {each.__name__: exit_code_of(each()) for each in errors} == {each.__name__: code for each in errors}
 
 
 def test_no_other_cause_keeps_a_service_down() -> None:
-    kinds = [
-        kind
-        for module in (broker, jobs, of_run, jvm, quota, state, streaming, tables)
-        for kind in vars(module).values()
-    ]
+    kinds = [kind for module in (broker, jobs, jvm, quota, state, streaming, tables) for kind in vars(module).values()]
     ours = {each for each in kinds if isinstance(each, type) and issubclass(each, OUR_ERRORS)}
     lasting = {each for each in ours if exit_code_of(each()) == 2}
     assert {each for each in lasting if not issubclass(each, streaming.CheckpointError)} == LASTING

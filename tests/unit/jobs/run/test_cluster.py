@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from jobs.errors import WrongSettingError
 from jobs.output.terminal import WRONG_SETTING
 from jobs.run import cluster_look
 from jobs.run.children import Command
 from jobs.run.cluster_look import ClusterLook
-from jobs.run.errors import PartFailedError
 from jobs.run.log import RunLog
 from jobs.run.look import Found
 from jobs.run.settings import RunSettings
@@ -92,7 +92,7 @@ def test_brokers_that_come_back_without_topics_are_told_once_and_get_their_time(
 
 
 def test_a_wrong_setting_ends_all_at_the_start_and_is_tried_again_later(looks: Looks) -> None:
-    with pytest.raises(PartFailedError, match=r"^it is wrong$"):
+    with pytest.raises(WrongSettingError, match=r"^it is wrong$"):
         looks.fail("it is wrong", WRONG_SETTING)
     assert looks.find(READY) == "ready"
     looks.look.look_again()

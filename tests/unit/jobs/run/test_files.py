@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from jobs.run.errors import FolderTakenError, WrongFolderError
+from jobs.errors import JobError, WrongSettingError
 from jobs.run.files import WatchedFile
 from jobs.run.folder import own_folder
 from jobs.run.settings import RunSettings, environment
@@ -83,7 +83,7 @@ def test_a_damaged_token_is_made_anew_whatever_a_crash_has_left(tmp_path: Path, 
 def test_a_token_that_can_t_be_written_is_an_error_of_the_folder(tmp_path: Path) -> None:
     of_run = replace(settings(tmp_path), console=("::", 0))
     of_run.own_token_file.mkdir()
-    with pytest.raises(WrongFolderError, match=r"can't be written \(Is a directory\)"):
+    with pytest.raises(WrongSettingError, match=r"can't be written \(Is a directory\)"):
         token_file(of_run)
 
 
@@ -93,10 +93,22 @@ def test_an_empty_variable_gives_no_token(tmp_path: Path, monkeypatch: pytest.Mo
     assert token_file(for_others) == for_others.own_token_file
 
 
-def test_a_token_that_the_user_gave_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+# As in the Secret of docs/kubernetes/pid-quota.yaml. The console itself refuses a token that is too short.
+@pytest.mark.parametrize(
+    ("text", "is_used"),
+    [("", False), ("\n", False), ("  \n" + "s" * 40, False), ("s" * 40, True), ("short", True), (None, True)],
+)
+def test_a_file_without_a_token_in_its_first_line_gives_none(tmp_path: Path, text: str | None, is_used: bool) -> None:
+    given = tmp_path / "given"
+    if text is not None:
+        given.write_text(text)
+    of_run = replace(settings(tmp_path), console=("::", 0), console_token_file=given)
+    assert token_file(of_run) == (given if is_used else of_run.own_token_file)
+    assert of_run.own_token_file.exists() is not is_used
+
+
+def test_a_token_of_the_environment_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for_others = replace(settings(tmp_path), console=("::", 0))
-    given = replace(for_others, console_token_file=tmp_path / "token")
-    assert token_file(given) == given.console_token_file
     monkeypatch.setenv("PID_QUOTA_CONSOLE_TOKEN", "s" * 40)
     assert token_file(for_others) is None
     assert not for_others.own_token_file.exists()
@@ -107,7 +119,7 @@ def test_a_folder_on_a_full_disk_is_none(tmp_path: Path, monkeypatch: pytest.Mon
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(Path, "mkdir", refuse)
-    with pytest.raises(FolderTakenError, match="No space left on device"), own_folder(settings(tmp_path)):
+    with pytest.raises(JobError, match="No space left on device"), own_folder(settings(tmp_path)):
         pass
 
 

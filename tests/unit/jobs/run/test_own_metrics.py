@@ -2,6 +2,7 @@
 
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -16,11 +17,11 @@ PARTS = [
 TASKS = [SimpleNamespace(name="maintain", done_at_s=5.0, failures=2)]
 
 
-def answer(path: str = "/metrics", *, is_streaming: bool = True) -> tuple[str, str]:
+def answer(path: str = "/metrics", parts: Any = PARTS) -> tuple[str, str]:
     """Return the status and the text."""
-    supervised: Any = SimpleNamespace(parts=PARTS, tasks=TASKS, dropped_lines=11)
+    tasks: Any = TASKS
     statuses = list[str]()
-    web = application(supervised, ("127.0.0.1", 1), lambda: is_streaming)
+    web = application(parts, tasks, Mock(dropped=11), ("127.0.0.1", 1))
     texts = web({"PATH_INFO": path}, lambda status, _headers: statuses.append(status))
     return statuses[0], b"".join(texts).decode()
 
@@ -56,4 +57,4 @@ def test_the_port_has_its_own_metrics_while_the_stream_gives_none(monkeypatch: p
 
 def test_a_stream_that_does_not_run_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(own_metrics, "get", lambda *_: pytest.fail("it would wait for the answer"))
-    assert "pid_quota_part_up" in answer(is_streaming=False)[1]
+    assert "pid_quota_part_up" in answer(parts=PARTS[::-1])[1]

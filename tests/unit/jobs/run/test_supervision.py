@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from jobs.errors import JobError, WrongSettingError
 from jobs.output.terminal import WRONG_SETTING
 from jobs.run import supervision
-from jobs.run.errors import FolderTakenError, PartFailedError, PreparationFailedError
 from jobs.run.folder import own_folder
 from jobs.run.log import RunLog
 from jobs.run.look import Found
@@ -270,7 +270,7 @@ def test_changed_quotas_are_told_and_a_bad_file_once_while_the_others_go_on(benc
     assert bench.said() == ["quotas   | alice: 5 an hour", bad, bad]
 
 
-@pytest.mark.parametrize(("code", "error"), [(WRONG_SETTING, PartFailedError), (1, PreparationFailedError)])
+@pytest.mark.parametrize(("code", "error"), [(WRONG_SETTING, WrongSettingError), (1, JobError)])
 @pytest.mark.parametrize("name", ["tables", "quotas"])
 def test_what_can_t_be_prepared_at_the_start_ends_all(
     bench: Bench, name: str, code: int, error: type[Exception]
@@ -324,11 +324,11 @@ def test_a_wrong_setting_of_a_part_ends_all_and_frees_the_folder(
 
     def begun(_console: Address, metrics: Address) -> None:
         probes.update({each: get(metrics, each) for each in ("/healthz", "/readyz")})
-        with pytest.raises(FolderTakenError, match="another `pid-quota run`"), own_folder(of_run):
+        with pytest.raises(JobError, match="another `pid-quota run`"), own_folder(of_run):
             pass
 
     children.fails["tables"] = (WRONG_SETTING, "it is wrong")
-    with pytest.raises(PartFailedError, match=r"^it is wrong$"):
+    with pytest.raises(WrongSettingError, match=r"^it is wrong$"):
         supervise(of_run, RunLog("text", io.StringIO()), threading.Event(), begun)
     assert probes["/healthz"] == (200, "ok\n")
     assert probes["/readyz"][0] == 503
