@@ -5,11 +5,12 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlencode
 
 from broker.enforcement.hold_topic import HoldTopic
+from broker.kafka.offsets import reading
 from broker.local.local_broker import LocalBroker
-from jobs.demo.broker import demo_broker
 from jobs.demo.clients import Clients, Traffic, create_topic
 from jobs.demo.demo_view import DemoView
 from jobs.demo.interrupts import Interrupts
@@ -18,7 +19,7 @@ from jobs.demo.watching import MALLORY, Slowing, Watching
 from jobs.errors import JobError
 from jobs.run.settings import RunSettings
 from jobs.services.listening import LOOPBACK
-from jobs.stream.stream_progress import StreamProgress
+from streaming.checkpoint.spark_files import committed_offsets
 from wire.topics import PRODUCE_EVENTS
 
 DEFAULT_QUOTA = 20.0
@@ -27,12 +28,18 @@ _WINDOW_S = 60
 """A minute instead of an hour, so that a demo shows what a user on hold still gets."""
 
 _USERS = {"alice": "alice-secret", "mallory": "mallory-secret"}
-_OF_PLUGIN = {"pid_quota_window_ms": 1000 * _WINDOW_S, "pid_quota_repeat_ms": 1000 * _WINDOW_S // 20}
+_OF_PLUGIN: dict[str, Any] = {
+    "pid_quota_window_ms": 1000 * _WINDOW_S,
+    "pid_quota_repeat_ms": 1000 * _WINDOW_S // 20,
+    # Spark runs a task per partition and batch, and one partition is enough.
+    "pid_quota_partitions": 1,
+}
 # With one task at a time, one Python worker suffices, and a core remains for the broker.
 _STREAM = ("--master", "local[1]")
 _SPAN_HOURS = 0.1
 _LOOK_EVERY_S = 0.2
 _CATCH_UP_S = 90.0
+_KAFKA_TIMEOUT_S = 10.0
 _CATCH_UP_PAUSE_S = 2.0
 
 
@@ -69,7 +76,7 @@ def installed(view: DemoView, data: Path, logs: Path, interrupts: Interrupts) ->
     with ExitStack() as stack:
         try:
             with view.busy("Apache Kafka starts"):
-                broker = stack.enter_context(demo_broker(logs / "broker", _USERS, **_OF_PLUGIN))
+                broker = stack.enter_context(LocalBroker(logs / "broker", users=_USERS, holds=True, **_OF_PLUGIN))
                 create_topic(broker.admin_config())
                 broker.wait_for_plugin()
             view.stage(
@@ -144,12 +151,22 @@ def _settings(broker: LocalBroker, data: Path) -> RunSettings:
 
 def _catch_up(on: Installation) -> None:
     """Wait until the topic is idle and all its records are committed."""
-    progress = StreamProgress(on.settings.checkpoint, on.broker.admin_config(), PRODUCE_EVENTS)
     give_up_at, before = time.monotonic() + _CATCH_UP_S, dict[int, int]()
-    while (ends := progress.ends()) != before or progress.committed() != ends:
+    while (ends := _ends(on.broker)) != before or _committed(on.settings) != ends:
         on.run.require_alive()
         if time.monotonic() > give_up_at:
             msg = f"the stream had not caught up {_CATCH_UP_S:g} s after the traffic. Look at its log"
             raise JobError(msg)
         before = ends
         time.sleep(_CATCH_UP_PAUSE_S)
+
+
+def _ends(broker: LocalBroker) -> dict[int, int]:
+    """Return the end offset of each partition of the topic of events."""
+    with reading(broker.admin_config(), PRODUCE_EVENTS, "newest", _KAFKA_TIMEOUT_S) as (_, extents):
+        return {number: end for number, (_, end) in extents.items()}
+
+
+def _committed(settings: RunSettings) -> dict[int, int]:
+    """Return the end offset of each partition in the last committed batch."""
+    return (committed_offsets(str(settings.checkpoint)) or {}).get(PRODUCE_EVENTS, {})

@@ -1,6 +1,5 @@
 """Shows the progress of long commands if standard error is a terminal."""
 
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -9,8 +8,6 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 ProgressReport = Callable[[float, float], None]
 """A function that takes the amount done and the total."""
-
-_STEP_S = 0.5
 
 
 @contextmanager
@@ -21,12 +18,3 @@ def progress_bar(what: str, console: Console | None = None) -> Iterator[Progress
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task(what, total=None)
         yield lambda done, total: bar.update(task, completed=int(done), total=int(total))
-
-
-def wait(what: str, seconds: float) -> None:
-    """Sleep, and show a progress bar."""
-    end = time.monotonic() + seconds
-    with progress_bar(what) as report:
-        while (left := end - time.monotonic()) > 0:
-            report(seconds - left, seconds)
-            time.sleep(min(_STEP_S, left))

@@ -25,7 +25,7 @@ from jobs.run.log import RunLog
 from jobs.run.settings import RunSettings
 from jobs.services.listening import LOOPBACK, Address, listening
 from jobs.services.metrics_server import no_reason, served
-from jobs.stream.stream_progress import StreamProgress
+from streaming.checkpoint.spark_files import committed_offsets
 
 Begun = Callable[[Address, Address], None]
 Supervise = Callable[[RunSettings, RunLog, threading.Event, Begun], object]
@@ -134,26 +134,16 @@ def test_a_port_of_the_console_that_is_taken_gives_way_to_a_free_one() -> None:
     assert console_port(port) == port
 
 
-class TestStreamProgress:
-    @pytest.fixture
-    def checkpoint(self, tmp_path: Path) -> Path:
-        for folder in ("offsets", "commits"):
-            (tmp_path / folder).mkdir()
-        return tmp_path
-
-    def offsets(self, checkpoint: Path, batch: int, text: str) -> None:
-        (checkpoint / "offsets" / str(batch)).write_text(f"v1\n{{}}\n{text}", encoding="utf-8")
-
-    def test_before_the_first_batch_nothing_is_committed(self, checkpoint: Path) -> None:
-        self.offsets(checkpoint, 0, '{"events":{"0":5}}')
-        assert StreamProgress(checkpoint, {}, "events").committed() is None
-
-    def test_the_last_finished_batch_counts_by_number(self, checkpoint: Path) -> None:
-        for batch in (2, 9, 10, 11):
-            self.offsets(checkpoint, batch, f'{{"events":{{"0":{batch},"1":0}}}}')
-        for file in ("2", "9", "10", ".11.crc"):
-            (checkpoint / "commits" / file).touch()
-        assert StreamProgress(checkpoint, {}, "events").committed() == {0: 10, 1: 0}
+def test_the_offsets_of_the_last_finished_batch_by_number_are_the_committed_ones(tmp_path: Path) -> None:
+    for folder in ("offsets", "commits"):
+        (tmp_path / folder).mkdir()
+    for batch in (2, 9, 10, 11):
+        text = f'v1\n{{}}\n{{"events":{{"0":{batch},"1":0}}}}'
+        (tmp_path / "offsets" / str(batch)).write_text(text, encoding="utf-8")
+    assert committed_offsets(str(tmp_path)) is None
+    for file in ("2", "9", "10", ".11.crc"):
+        (tmp_path / "commits" / file).touch()
+    assert committed_offsets(str(tmp_path)) == {"events": {0: 10, 1: 0}}
 
 
 class TestResult:
