@@ -26,6 +26,8 @@ from state.events import MetricsRow
 from streaming.commit.sinks import BatchSummary
 from streaming.listener import Progress
 from streaming.operator.rows import by_kind
+from tests.kits.plugin_kit import NOON_MS as PLUGIN_NOON_MS
+from tests.kits.plugin_kit import state_report
 
 NOON_MS = 1_790_000_000_000
 HOUR_MS = 3_600_000
@@ -203,11 +205,33 @@ def test_an_older_row_never_replaces_a_newer_one_and_a_later_one_of_its_tick_doe
     assert scraped(metrics)[user("pid_quota_window_pids", "alice")] == 7
 
 
-@pytest.mark.parametrize("name", ['a"b\\c\nd', "<script>", "other", "unknown", "x" * 5000, "Ünï 中"])
-def test_no_name_can_break_the_answer(metrics: StreamMetrics, name: str) -> None:
-    metrics.observe(batch(row(f"User:{name}"), row("User:bob", new_pids_window=9), row("User:carol")))
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("a\rpids 7", "a\\rpids 7"),
+        ("\x1b[2J", "\\x1b[2J"),
+        ("a\x00b\x0bc\x0cd\x1ce\x85f", "a\\x00b\\x0bc\\x0cd\\x1ce\\x85f"),
+        ("a\u2028b\u202ec", "a\\u2028b\\u202ec"),
+        ("half \udc80", "half ?"),
+        ("two\nlines", "two\\nlines"),
+        ('CN="a",O=Acme\\, Inc., Zürich 中', 'CN="a",O=Acme\\, Inc., Zürich 中'),
+        ("<script>", "<script>"),
+        ("x" * 5000, "x" * 200),
+        ("other", "other"),
+        ("unknown", "unknown"),
+    ],
+)
+def test_a_label_has_no_control_characters_and_other_names_stay(metrics: StreamMetrics, name: str, shown: str) -> None:
+    metrics.observe(batch(row(f"User:{name}", new_pids_window=9), row("User:bob"), row("User:carol")))
+    with serving(metrics, (LOOPBACK, 0)) as port:
+        text = asked(port, "/metrics")[1]
 
-    assert scraped(metrics)[user("pid_quota_window_pids", "bob")] == 9
+    assert text.splitlines() == text.removesuffix("\n").split("\n")
+    samples = [each for family in text_string_to_metric_families(text) for each in family.samples]
+    pids = [(each.labels["user"], each.value) for each in samples if each.name == "pid_quota_window_pids"]
+    # Prometheus refuses an answer that has a series twice.
+    assert len(dict(pids)) == len(pids)
+    assert dict(pids) == ({"other": 14, "bob": 5} if name == "other" else {shown: 9, "bob": 5, "other": 5})
 
 
 def test_counters_of_decisions_begin_at_0_so_that_prometheus_sees_the_first(metrics: StreamMetrics) -> None:
@@ -245,6 +269,33 @@ def test_the_health_of_each_query_is_exported(metrics: StreamMetrics, clock: Clo
     found = scraped(metrics)
     assert found["pid_quota_stream_heard_timestamp_seconds", query] == NOON_MS / 1000 + 5
     assert found["pid_quota_stream_records_behind", query] == 0
+
+
+def test_the_newest_state_of_each_plugin_is_exported(metrics: StreamMetrics) -> None:
+    newest = state_report(events=7, dropped_events=2, waiting_pids=3, problem="no right", cluster_brokers=[1, 2])
+    metrics.plugins.observe([state_report(events=1), newest, state_report(broker_id=2)])
+
+    found = {key[0]: value for key, value in scraped(metrics).items() if ("broker", "1") in key}
+    assert found == {
+        "pid_quota_plugin_report_timestamp_seconds": PLUGIN_NOON_MS / 1000,
+        "pid_quota_plugin_events_total": 7,
+        "pid_quota_plugin_dropped_events_total": 2,
+        "pid_quota_plugin_waiting_pids": 3,
+        "pid_quota_plugin_problem": 1,
+        "pid_quota_cluster_broker": 1,
+    }
+
+
+def test_a_broker_without_a_report_is_known_only_as_one_of_the_cluster(metrics: StreamMetrics) -> None:
+    for brokers in ([1, 2, 3], [1, 2], []):
+        metrics.plugins.observe([state_report(cluster_brokers=brokers)])
+
+    found = [key for key in scraped(metrics) if key[0] in ("pid_quota_plugin_problem", "pid_quota_cluster_broker")]
+    assert sorted(found) == [
+        ("pid_quota_cluster_broker", ("broker", "1")),
+        ("pid_quota_cluster_broker", ("broker", "2")),
+        ("pid_quota_plugin_problem", ("broker", "1")),
+    ]
 
 
 def test_holds_are_exported_as_the_enforcing_thread_tells_them(metrics: StreamMetrics) -> None:

@@ -98,14 +98,6 @@ def test_the_time_of_a_start_belongs_to_no_rate(told: Told) -> None:
     assert told.lines[0].startswith("10,000 records/s, catching up: 300,000 records behind, about 30 s left")
 
 
-def test_a_stream_that_is_too_slow_says_so(told: Told) -> None:
-    told.batch(1000, behind=5000)
-    told.now_s += 10
-    told.batch(1000, behind=7000)
-
-    assert "falling behind: 7,000 records behind" in told.lines[0]
-
-
 def test_each_line_compares_with_the_line_before(told: Told) -> None:
     told.batch(1000, behind=5000)
     for behind in (5500, 6000):

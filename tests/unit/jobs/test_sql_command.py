@@ -1,5 +1,7 @@
 """`pid-quota sql` over real Delta tables: answers, JSON, and everything that it refuses."""
 
+import csv
+import io
 import json
 from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
@@ -42,6 +44,19 @@ def test_json_holds_every_type_of_the_tables(ask: PidQuota, tmp_path: Path) -> N
     assert row["decided_at"] == "2026-01-15T12:00:00+00:00"
     assert (row["sample_pids"], row["client_ids"]) == ([1, 2], {"rdkafka": 1})
     assert (row["value"], row["offset"]) == ("ff7b", 2**60)
+
+
+def test_csv_keeps_quotes_commas_and_nothing(ask: PidQuota, tmp_path: Path) -> None:
+    append(tmp_path, "throttle_decisions", decision('User:a,"b"', NOON))
+    out = printed(ask("--csv", "SELECT principal, burst, client_ids FROM throttle_decisions"))
+    assert list(csv.reader(io.StringIO(out))) == [
+        ["principal", "burst", "client_ids"],
+        ['User:a,"b"', "", '{"rdkafka": 1}'],
+    ]
+
+
+def test_two_forms_at_once_are_refused(ask: PidQuota) -> None:
+    assert "give one of them" in one_error(ask("--csv", "--json", "SELECT 1"), 2)
 
 
 def test_show_tables_names_tables_and_views(ask: PidQuota, tmp_path: Path) -> None:
