@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from jobs.cli import load_command
+from jobs.options import LOGIN_FILE
 from jobs.quotas.file import read_quotas
 from jvm.broker_jar import JAR_NAME
 from quota.allowance import Allowance
@@ -69,8 +70,8 @@ def test_the_pod_runs_pid_quota_with_variables_that_the_cli_has(
     # when the CLI reads them
     command = load_command(called)
     context = command.make_context(called, arguments)
-    # then each is of an option of this command, or the place of the tables for the others
-    known = {each.envvar for each in command.params}
+    # then each is of this command, or the place of the tables for the others
+    known = {LOGIN_FILE, *(each.envvar for each in command.params)}
     assert set(variables) - known == {"PID_QUOTA_TABLES"}
     assert context.params["enforce"] is False
 
