@@ -1,9 +1,11 @@
 """Makes the stream's Spark session, with the settings of the benchmarks."""
 
+import atexit
 import logging
 import os
 import pwd
 import re
+import shutil
 import signal
 import sys
 import tempfile
