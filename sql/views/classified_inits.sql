@@ -67,18 +67,7 @@ FROM (
         FROM (
             SELECT *,
                 row_number() OVER (
-                    PARTITION BY
-                        answered_at,
-                        broker_id,
-                        principal,
-                        client_id,
-                        client_host,
-                        transactional_id,
-                        producer_id,
-                        producer_epoch,
-                        result_producer_id,
-                        result_producer_epoch,
-                        error
+                    PARTITION BY answered_at, broker_id, result_producer_id, result_producer_epoch, error
                     ORDER BY batch_id
                 ) AS copy
             FROM producer_inits

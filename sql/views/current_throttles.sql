@@ -59,14 +59,9 @@ FROM (
     FROM throttle_decisions
 ) AS decisions
 LEFT JOIN (
-    SELECT
-        rows_of_throttled.*,
-        row_number() OVER (PARTITION BY principal ORDER BY as_of DESC, batch_id DESC) AS newest
-    FROM (
-        SELECT principal, as_of, batch_id, tokens, quota, burst
-        FROM producer_id_metrics
-        WHERE principal IN (SELECT principal FROM throttle_decisions)
-    ) AS rows_of_throttled
+    SELECT *, row_number() OVER (PARTITION BY principal ORDER BY as_of DESC, batch_id DESC) AS newest
+    FROM producer_id_metrics
+    WHERE principal IN (SELECT principal FROM throttle_decisions)
 ) AS metrics
     ON
         metrics.newest = 1

@@ -4,11 +4,11 @@
 SELECT
     principal,
     quota,
-    burst,
+    full_tokens AS burst,
     quota_source,
-    new_pids_window,
-    greatest(quota, burst) - new_pids_window AS headroom_pids,
-    new_pids_window / greatest(quota, burst) AS used_share,
+    pids_now AS new_pids_window,
+    greatest(quota, full_tokens) - pids_now AS headroom_pids,
+    pids_now / greatest(quota, full_tokens) AS used_share,
     tokens_now,
     CAST(ceil(greatest(0, -tokens_now) / quota * window_ms) AS BIGINT) AS throttle_time_ms_now,
     rate,
@@ -18,20 +18,10 @@ SELECT
     age_ms / 1000.0 AS age_seconds,
     as_of
 FROM (
-    SELECT
-        principal,
-        quota,
-        coalesce(burst, quota) AS burst,
-        quota_source,
-        CASE WHEN age_ms < window_ms THEN new_pids_window ELSE 0 END AS new_pids_window,
-        least(coalesce(burst, quota), tokens + quota * age_ms / window_ms) AS tokens_now,
-        window_ms,
-        rate,
-        active_pids,
-        phase,
-        saturated,
-        age_ms,
-        as_of
+    SELECT *,
+        coalesce(burst, quota) AS full_tokens,
+        CASE WHEN age_ms < window_ms THEN new_pids_window ELSE 0 END AS pids_now,
+        least(coalesce(burst, quota), tokens + quota * age_ms / window_ms) AS tokens_now
     FROM (
         SELECT *,
             greatest(0, unix_millis(now) - unix_millis(as_of)) AS age_ms,

@@ -60,19 +60,7 @@ FROM (
                 ) AS family
             FROM (
                 SELECT
-                    inits.answered_at,
-                    inits.broker_id,
-                    inits.principal,
-                    inits.client_id,
-                    inits.client_host,
-                    inits.transactional_id,
-                    inits.producer_id,
-                    inits.producer_epoch,
-                    inits.result_producer_id,
-                    inits.result_producer_epoch,
-                    inits.error,
-                    inits.outcome,
-                    inits.is_new_pid,
+                    inits.*,
                     uses.one_in,
                     uses.as_of_ms,
                     uses.last_used_ms AS used_ms,
