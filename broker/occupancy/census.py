@@ -15,7 +15,7 @@ from broker.kafka.own_rights import sees_every_topic
 from broker.kafka.producers import REQUESTS_PER_SECOND, ProducersAdmin
 from broker.kafka.tail import TopicReader, decode_values
 from broker.kafka.topics import admin_client
-from broker.occupancy.acl_owners import AclOwners, AclRules, OwnerReason
+from broker.occupancy.acl_owners import AclOwners, OwnerReason
 from broker.occupancy.sweep import (
     BrokerExpiration,
     Sweep,
@@ -158,14 +158,14 @@ def _owners(kafka: KafkaConfig, admin: ProducersAdmin, swept: Sweep, now_ms: int
 def _owners_by_acls(admin: ProducersAdmin, swept: Sweep) -> FoundOwners:
     acls = Acls(admin)
     try:
-        rules = AclRules(acls.for_writers(), allows_without_acl=acls.allows_without_acl() is not False)
+        owners = AclOwners(acls.for_writers(), allows_without_acl=acls.allows_without_acl() is not False)
     except ClusterRequestError:
         return FoundOwners({}, source=OwnersFrom.NOTHING)
     topics: dict[int, set[str]] = defaultdict(set)
     for replica in swept.replicas:
         for producer_id in replica.producer_ids.tolist():
             topics[producer_id].add(replica.topic)
-    names, owners = admin.transactional_ids(), AclOwners(rules)
+    names = admin.transactional_ids()
     bound: dict[int, tuple[str, int]] = {}
     unowned: Counter[OwnerReason] = Counter()
     for producer_id, written in topics.items():
@@ -183,32 +183,28 @@ def read_owners(config: Mapping[str, str], producer_ids: Int64s, now_ms: int) ->
     An id belongs to the last principal that used the id within `TAIL_MS`, else to the last principal that got the id.
     """
     wanted = set(np.unique(producer_ids).tolist())
-    asked, appended, first_ms = _Newest(), _Newest(), dict[int, int]()
+    asked, appended = dict[int, tuple[int, str]](), dict[int, tuple[int, str]]()
+    first_ms: dict[int, int] = {}
     known_since_ms = NOT_KNOWN_MS
     for init in _inits(config):
         producer_id, at_ms = init.result_producer_id, init.timestamp_ms
         if known_since_ms == NOT_KNOWN_MS or at_ms < known_since_ms:
             known_since_ms = at_ms
         if producer_id in wanted:
-            asked.see(producer_id, init.principal, at_ms)
+            _keep_newest(asked, producer_id, at_ms, init.principal)
             # A new epoch of an id is not a new hand-out.
             first_ms[producer_id] = min(at_ms, first_ms.get(producer_id, at_ms))
     for event in _newest_events(config, now_ms):
         if event.producer_id in wanted:
-            appended.see(event.producer_id, event.principal, event.timestamp_ms)
-    owners = asked.principals | appended.principals
-    bound = {each: (principal, first_ms.get(each, NOT_KNOWN_MS)) for each, principal in owners.items()}
+            _keep_newest(appended, event.producer_id, event.timestamp_ms, event.principal)
+    owners = asked | appended
+    bound = {each: (principal, first_ms.get(each, NOT_KNOWN_MS)) for each, (_, principal) in owners.items()}
     return FoundOwners(bound, known_since_ms)
 
 
-class _Newest:
-    def __init__(self) -> None:
-        self.principals: dict[int, str] = {}
-        self._at_ms: dict[int, int] = {}
-
-    def see(self, producer_id: int, principal: str, at_ms: int) -> None:
-        if at_ms >= self._at_ms.get(producer_id, at_ms):
-            self.principals[producer_id], self._at_ms[producer_id] = principal, at_ms
+def _keep_newest(newest: dict[int, tuple[int, str]], producer_id: int, at_ms: int, principal: str) -> None:
+    if producer_id not in newest or at_ms >= newest[producer_id][0]:
+        newest[producer_id] = at_ms, principal
 
 
 def _inits(config: Mapping[str, str]) -> Iterator[InitReport]:

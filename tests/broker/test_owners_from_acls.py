@@ -20,7 +20,7 @@ from broker.kafka.acls import AclResource, Acls
 from broker.kafka.client import KafkaAdmin
 from broker.kafka.config import KafkaConfig
 from broker.local.local_broker import LocalBroker
-from broker.occupancy.acl_owners import AclRules, OwnerReason
+from broker.occupancy.acl_owners import AclOwners, OwnerReason, permits
 from broker.occupancy.census import OwnersFrom, TakenCensus, take_census
 from lifecycle.occupancy import count_occupancy
 from tests.kits.acl_kit import binding, bound
@@ -84,9 +84,9 @@ def on_all(user: str, kind: ResourceType, permission: AclPermissionType) -> AclB
     return binding("*", f"User:{user}", kind=kind, permission=permission)
 
 
-def rules_now(broker: LocalBroker) -> AclRules:
+def owners_now(broker: LocalBroker) -> AclOwners:
     with KafkaAdmin(KafkaConfig.load(broker.admin_servers)) as admin:
-        return AclRules(Acls(admin).for_writers(), allows_without_acl=True)
+        return AclOwners(Acls(admin).for_writers(), allows_without_acl=True)
 
 
 def written(broker: LocalBroker, user: str, topics: Sequence[str]) -> set[str]:
@@ -145,10 +145,14 @@ def test_each_client_may_write_what_the_evaluation_says(
     ]
 
     with bound(broker, *bindings):
-        rules = rules_now(broker)
+        owners = owners_now(broker)
+
+        def may_write(user: str, resource: AclResource, name: str) -> bool:
+            acls = owners.matching(resource, name)
+            return permits(acls, f"User:{user}", HOST) if acls else True
 
         def expected(user: str, resource: AclResource, names: Sequence[str]) -> set[str]:
-            return {name for name in names if rules.may_write(f"User:{user}", HOST, resource, name)}
+            return {name for name in names if may_write(user, resource, name)}
 
         for user in USERS:
             assert written(broker, user, topics) == expected(user, AclResource.TOPIC, topics), user
