@@ -14,14 +14,12 @@ START_OF_MANY_SECONDS = 600.0
 MAX_PIDS_OF_A_START = 100
 MAX_PIDS_PER_ADDRESS = 1000
 """Maximum number of processes that share an address, for example a NAT gateway's."""
-MAX_CALM_PIDS = 24
 MIN_FLEET_HOSTS = 3
 MAX_PIDS_PER_FLEET_HOST = 3
 RESTART_SECONDS = 2.0
 """No supervisor keeps restarting a process at shorter intervals than this: Docker backs off, systemd gives up."""
 FLOOD_PIDS_PER_HOUR = 100_000
 """The supervisors behind one address don't keep restarting processes faster than this."""
-REGULAR_SPREAD = 0.5
 GROWING_SHARE = 0.75
 GROWING_SHARE_OF_MANY = 0.65
 MIN_GROWING_TIMES = 16
@@ -41,12 +39,6 @@ POOL_PIDS_PER_HOUR = 60
 BURST_SECONDS = 5.0
 TRANSACTIONAL_SHARE = 0.8
 MIN_STEP_PIDS = 3.0
-RARE_STEP_SECONDS = 1800.0
-"""Groups of ids that are at least this far apart on average are deploys, not checkpoints or crashing replicas."""
-MIN_STEPS_OF_LEAK = 5
-"""Fewer groups of ids that stay in use may be the waves of a roll-out."""
-DEPLOY_STEP_SECONDS = 7200.0
-"""Groups at least this far apart on average are likely deploys, not jobs or supervisors."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,11 +135,6 @@ class ChurnEvidence:
         return self.new_pids <= max(1, self.hosts) * (1 + self.span_seconds / 3600)
 
     @property
-    def is_calm(self) -> bool:
-        """Whether the client requests few ids, and each address at most about one per hour."""
-        return self.is_rare and self.new_pids <= MAX_CALM_PIDS
-
-    @property
     def is_pool(self) -> bool:
         """Whether each process has few producers, opened one after the other."""
         return self.counts_up and self.counted_ids < MAX_POOL * max(1, self.hosts)
@@ -198,20 +185,9 @@ class ChurnEvidence:
         """Whether ids came in groups separated by pauses."""
         return self.steps >= 2 and self.new_pids >= MIN_STEP_PIDS * self.steps
 
-    @property
-    def is_in_waves(self) -> bool:
-        """Whether ids came in a few groups, as in a roll-out over several regions."""
-        return self.is_in_steps and self.steps < MIN_STEPS_OF_LEAK
-
-    @property
-    def has_rare_steps(self) -> bool:
-        """Whether ids came in groups that are as far apart as deploys."""
-        return self.is_in_steps and self.span_seconds >= RARE_STEP_SECONDS * (self.steps - 1)
-
-    @property
-    def has_steps_of_deploys(self) -> bool:
-        """Whether ids came in groups that are too far apart for most jobs and supervisors."""
-        return self.is_in_steps and self.span_seconds >= DEPLOY_STEP_SECONDS * (self.steps - 1)
+    def has_steps_apart(self, seconds: float) -> bool:
+        """Whether ids came in groups that are on average at least this far apart."""
+        return self.is_in_steps and self.span_seconds >= seconds * (self.steps - 1)
 
     @property
     def counts_up(self) -> bool:
@@ -223,11 +199,6 @@ class ChurnEvidence:
     def counts_on(self) -> bool:
         """Whether Java's default client id counts up a little on each address."""
         return self.client == JAVA_DEFAULT and self.counted_ids >= MIN_COUNTED_ON * max(1, self.hosts)
-
-    @property
-    def is_java_s_first(self) -> bool:
-        """Whether each id is the first producer of a new process."""
-        return self.client == JAVA_DEFAULT and self.client_ids == 1
 
     @property
     def is_fast(self) -> bool:
@@ -244,8 +215,3 @@ class ChurnEvidence:
             return True
         many = self.new_pids - 2 * self.hosts >= MIN_GROWING_TIMES
         return growing >= (GROWING_SHARE_OF_MANY if many else GROWING_SHARE)
-
-    @property
-    def is_regular(self) -> bool:
-        """Whether ids come at regular intervals."""
-        return self.life_spread is not None and self.life_spread <= REGULAR_SPREAD

@@ -10,9 +10,17 @@ from collections.abc import Callable
 from enum import IntEnum
 
 from lifecycle.churn import Churn, Diagnosis
-from lifecycle.churn_evidence import MAX_POOL, MIN_NEW_PIDS, REGULAR_SPREAD, ChurnEvidence
+from lifecycle.churn_evidence import JAVA_DEFAULT, MAX_POOL, MIN_NEW_PIDS, ChurnEvidence
 from lifecycle.producer_lives import Lives
 
+MAX_CALM_PIDS = 24
+RARE_STEP_SECONDS = 1800.0
+"""Groups of ids that are at least this far apart on average are deploys, not checkpoints or crashing replicas."""
+DEPLOY_STEP_SECONDS = 7200.0
+"""Groups at least this far apart on average are likely deploys, not jobs or supervisors."""
+MIN_STEPS_OF_LEAK = 5
+"""Fewer groups of ids that stay in use may be the waves of a roll-out."""
+REGULAR_SPREAD = 0.5
 ERROR_SHARE = 0.5
 MIN_ERRORS = 5
 """A client with at least this many errors, and more errors than ids, retries in vain."""
@@ -115,7 +123,8 @@ def few_ids(e: ChurnEvidence) -> Fit:
         return Fit.UNLIKELY
     started = e.is_start and (not e.throttles if e.lives is None else e.lives.kept_share >= KEPT_SHARE)
     is_kept_pool = e.is_slow_pool and e.lives is not None and e.lives.kept_share >= KEPT_SHARE
-    if e.is_calm or started or is_kept_pool:
+    is_calm = e.is_rare and e.new_pids <= MAX_CALM_PIDS
+    if is_calm or started or is_kept_pool:
         return Fit.LIKELY
     is_filling = e.is_transactional and not e.names_anew and e.new_pids < MAX_POOL
     return Fit.POSSIBLE if e.is_single_group or e.is_rare or e.is_pool or is_filling else Fit.UNLIKELY
@@ -146,7 +155,9 @@ def restart_loop(e: ChurnEvidence) -> Fit:
     if e.lives is None or e.lives.kept_share >= KEPT_SHARE:
         return Fit.POSSIBLE
     single = not (e.lives.on_schedule or e.is_in_steps or e.is_fleet or e.is_fast or e.is_transactional)
-    anew = single and e.is_java_s_first and e.is_regular
+    # Each id is the first producer of a new process, and these come at regular intervals.
+    is_first = e.client == JAVA_DEFAULT and e.client_ids == 1
+    anew = single and is_first and e.life_spread is not None and e.life_spread <= REGULAR_SPREAD
     varied = single and VARIED_SPREAD <= (e.life_spread or 0.0) < RANDOM_SPREAD
     supervised = e.lives.used_seconds >= max(WORK_SECONDS, e.lives.precision_seconds) and _is_supervised(e.lives)
     named_anew = e.is_transactional and e.names_anew and e.lives.kept_share <= 1 - KEPT_SHARE
@@ -162,12 +173,12 @@ def deploy(e: ChurnEvidence) -> Fit:
     if e.counts_up or e.is_crowded:
         return Fit.UNLIKELY
     if e.lives is None:
-        return Fit.LIKELY if e.has_steps_of_deploys else Fit.POSSIBLE
+        return Fit.LIKELY if e.has_steps_apart(DEPLOY_STEP_SECONDS) else Fit.POSSIBLE
     lasted = e.lives.used_seconds + e.lives.precision_seconds >= BRIEF_SECONDS
     replaced = e.lives.replaced_share >= REPLACED_SHARE and lasted
-    if replaced and e.is_in_steps and (e.has_rare_steps or e.steps <= MAX_QUICK_DEPLOYS):
+    if replaced and e.is_in_steps and (e.has_steps_apart(RARE_STEP_SECONDS) or e.steps <= MAX_QUICK_DEPLOYS):
         return Fit.LIKELY
-    like_deploys = e.is_fleet or e.has_rare_steps or e.is_single_group
+    like_deploys = e.is_fleet or e.has_steps_apart(RARE_STEP_SECONDS) or e.is_single_group
     return Fit.UNLIKELY if _brief(e) and not like_deploys else Fit.POSSIBLE
 
 
@@ -193,7 +204,8 @@ def leak(e: ChurnEvidence) -> Fit:
         return Fit.UNLIKELY
     many = e.new_pids >= max(MIN_LEAKED_PIDS, MIN_LEAKED_PER_HOST * e.hosts)
     one_process = e.counts_up or (e.counts_on and e.goes_on)
-    likely = not e.is_slow_pool and (one_process or (many and e.goes_on and not e.is_in_waves))
+    is_in_waves = e.is_in_steps and e.steps < MIN_STEPS_OF_LEAK
+    likely = not e.is_slow_pool and (one_process or (many and e.goes_on and not is_in_waves))
     return Fit.LIKELY if likely else Fit.POSSIBLE
 
 

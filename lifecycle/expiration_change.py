@@ -1,16 +1,19 @@
 """Effects of changing `producer.id.expiration.ms`: memory freed, and producers that would lose deduplication.
 
-A leader does not deduplicate retries of an expired producer's last batches (KIP-854). Brokers can't tell whether an
-idle producer is paused or gone. So producers that are certainly alive, or that were in use for long, are counted
-separately.
+A broker expires a producer without an open transaction once its last batch is `producer.id.expiration.ms` old. The age
+comes from the batch's timestamp, which the client may set. A leader does not deduplicate retries of an expired
+producer's last batches (KIP-854). Brokers can't tell whether an idle producer is paused or gone. So producers that are
+certainly alive, or that were in use for long, are counted separately.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
 
-from lifecycle.expiry import expired
 from lifecycle.occupancy import NOT_KNOWN_MS, Bools, Census, ReplicaProducers
+
+DEFAULT_DELIVERY_TIMEOUT_MS = 120_000
+"""Default `delivery.timeout.ms`. A producer retries for this long, so brokers must remember the producer."""
 
 
 @dataclass(frozen=True)
@@ -55,17 +58,19 @@ def freed_by(census: Census, expiration_ms: int) -> list[Freed]:
     for broker_id in sorted({replica.broker_id for replica in census.replicas}):
         replicas = census.of_broker(broker_id)
         freed = sum(int(_would_go(census, each, expiration_ms).sum()) for each in replicas)
-        idle_ms = ((each, census.taken_at_ms - each.last_timestamps_ms) for each in replicas)
-        kept = sum(int((each.in_transaction & (ms >= expiration_ms)).sum()) for each, ms in idle_ms)
+        kept = sum(int((each.in_transaction & _is_idle(census, each, expiration_ms)).sum()) for each in replicas)
         found.append(Freed(broker_id, census.held(broker_id), freed, kept))
     return found
 
 
 def _would_go(census: Census, replica: ReplicaProducers, expiration_ms: int) -> Bools:
-    times, opened, now_ms = replica.last_timestamps_ms, replica.in_transaction, census.taken_at_ms
-    goes_anyway = expired(times, opened, now_ms, census.expirations_ms[replica.broker_id])
-    would_go: Bools = expired(times, opened, now_ms, expiration_ms) & ~goes_anyway
-    return would_go
+    goes_anyway = _is_idle(census, replica, census.expirations_ms[replica.broker_id])
+    return ~(replica.in_transaction | goes_anyway) & _is_idle(census, replica, expiration_ms)
+
+
+def _is_idle(census: Census, replica: ReplicaProducers, for_ms: int) -> Bools:
+    """Return which producers have no batch, and no marker that ended a transaction, for at least this time."""
+    return census.taken_at_ms - replica.last_timestamps_ms >= for_ms
 
 
 def lost_dedup(census: Census, expiration_ms: int) -> list[LostDedup]:
@@ -78,7 +83,7 @@ def lost_dedup(census: Census, expiration_ms: int) -> list[LostDedup]:
         rows, times = owners.rows(replica.producer_ids), replica.last_timestamps_ms
         handed_out = owners.handed_out_ms[rows]
         losing[rows[_would_go(census, replica, expiration_ms)]] = True
-        alive[rows[replica.in_transaction | (census.taken_at_ms - times < expiration_ms)]] = True
+        alive[rows[replica.in_transaction | ~_is_idle(census, replica, expiration_ms)]] = True
         lived[rows[(handed_out != NOT_KNOWN_MS) & (times - handed_out >= expiration_ms)]] = True
     found = [
         LostDedup(

@@ -12,14 +12,14 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from lifecycle.expiry import CHECK_INTERVAL_MS
-
 Int64s = npt.NDArray[np.int64]
 Int32s = npt.NDArray[np.int32]
 Bools = npt.NDArray[np.bool_]
 
 BYTES_PER_ENTRY = 306
 """Heap of an entry with one batch on Kafka 4.3 (`docs/kip-854.md`). An entry with five batches takes 446."""
+CHECK_INTERVAL_MS = 600_000
+"""Default interval of a broker's expiration checks."""
 NOT_KNOWN_MS = -1
 MAX_IDLE_HOURS = 168
 """Upper bound of idle times. Clients may stamp batches with any time."""

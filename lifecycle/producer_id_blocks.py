@@ -1,8 +1,8 @@
 """Blocks of producer ids (KIP-730), and the fate of an id in them."""
 
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import Enum
 
 BLOCK_LENGTH = 1000
@@ -64,7 +64,7 @@ class History:
     """
 
     blocks: tuple[Block, ...]
-    newest_issued: Mapping[int, int]
+    newest_issued: Mapping[int, int] = field(default_factory=dict)
     made_up: tuple[MadeUp, ...] = ()
 
     @property
@@ -74,7 +74,8 @@ class History:
 
     def holder(self, producer_id: int) -> Block | None:
         """Return the block that contains a producer id, or None."""
-        return holder(self.blocks, producer_id)
+        position = bisect_right(self.blocks, producer_id, key=lambda block: block.first) - 1
+        return self.blocks[position] if position >= 0 and producer_id in self.blocks[position] else None
 
     def fate(self, producer_id: int, block: Block) -> Fate:
         """Return the fate of a producer id of a block. Brokers hand out ids in ascending order."""
@@ -88,9 +89,3 @@ class History:
         if producer_id <= newest:
             return Fate.HANDED_OUT
         return Fate.LOST if any(each.broker_epoch > block.broker_epoch for each in mine) else Fate.NOT_YET
-
-
-def holder(ordered: Sequence[Block], producer_id: int) -> Block | None:
-    """Return the block that contains a producer id, or None. The blocks must be sorted by their first ids."""
-    position = bisect_right(ordered, producer_id, key=lambda block: block.first) - 1
-    return ordered[position] if position >= 0 and producer_id in ordered[position] else None

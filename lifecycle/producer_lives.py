@@ -41,25 +41,6 @@ class Life:
 
 
 @dataclass(frozen=True, kw_only=True)
-class UseEvidence:
-    """How well uses are known.
-
-    Attributes:
-        at_ms: Uses up to this time are known.
-        precision_ms: A use shows up to this much later. Ids younger than twice this time are not classified.
-        in_groups: Whether ids came in groups. A sample of ids that did not may look like groups.
-        slack_share: The last use is noted early by at most this share of the time in use...
-        slack_ms: ...and by at most this time.
-    """
-
-    at_ms: int
-    precision_ms: int = round(1000 * BROKERS_PRECISION_S)
-    in_groups: bool = True
-    slack_share: float = 0.0
-    slack_ms: int = 0
-
-
-@dataclass(frozen=True, kw_only=True)
 class Lives:
     """Statistics over the lives of a client's producer ids.
 
@@ -94,25 +75,42 @@ class Lives:
     precision_seconds: float = BROKERS_PRECISION_S
 
 
-def lives_of(lives: Sequence[Life], seen: UseEvidence) -> Lives | None:
-    """Return statistics over one client's ids; None if all ids are too young."""
-    young_ms = seen.at_ms - 2 * seen.precision_ms
+def lives_of(
+    lives: Sequence[Life],
+    at_ms: int,
+    *,
+    precision_ms: int = round(1000 * BROKERS_PRECISION_S),
+    in_groups: bool = True,
+    slack_share: float = 0.0,
+    slack_ms: int = 0,
+) -> Lives | None:
+    """Return statistics over one client's ids; None if all ids are too young.
+
+    Args:
+        lives: The ids.
+        at_ms: Uses up to this time are known.
+        precision_ms: A use shows up to this much later. Ids younger than twice this time are not classified.
+        in_groups: Whether ids came in groups. A sample of ids that did not may look like groups.
+        slack_share: The last use is noted early by at most this share of the time in use...
+        slack_ms: ...and by at most this time.
+    """
+    young_ms = at_ms - 2 * precision_ms
     known = sorted((each for each in lives if each.from_ms <= young_ms), key=lambda each: each.from_ms)
     if not known:
         return None
     begins = np.array([each.from_ms for each in known], np.int64)
     ends = np.maximum(begins, np.array([each.to_ms for each in known], np.int64))
     last_ms = int(ends.max())
-    until_ms = min(seen.at_ms, last_ms + PAUSE_MS)
-    slack = np.minimum((seen.slack_share * (ends - begins)).astype(np.int64), seen.slack_ms)
-    was_replaced = replaced(begins, ends, until_ms, slack) & seen.in_groups
+    until_ms = min(at_ms, last_ms + PAUSE_MS)
+    slack = np.minimum((slack_share * (ends - begins)).astype(np.int64), slack_ms)
+    was_replaced = replaced(begins, ends, until_ms, slack) & in_groups
     kept = (ends - begins >= until_ms - ends) & ~was_replaced
     used, down_ms = (ends - begins)[~kept], _down_ms(known)
     return Lives(
         counted=len(known),
         kept_share=float(kept.mean()),
         kept_seconds=float(np.median((ends - begins)[kept])) / 1000 if kept.any() else 0.0,
-        silent_seconds=max(0.0, (seen.at_ms - last_ms) / 1000),
+        silent_seconds=max(0.0, (at_ms - last_ms) / 1000),
         quiet_seconds=max(0.0, (last_ms - max(each.from_ms for each in lives)) / 1000),
         used_seconds=float(np.median(used)) / 1000 if len(used) else 0.0,
         used_spread=_spread(used),
@@ -121,7 +119,7 @@ def lives_of(lives: Sequence[Life], seen: UseEvidence) -> Lives | None:
         overlap_share=float(np.mean([0 < each.next_ms < each.to_ms for each in known])),
         replaced_share=float(was_replaced[~kept].mean()) if len(used) else 0.0,
         on_schedule=len(used) > 0 and _is_scheduled(known),
-        precision_seconds=seen.precision_ms / 1000,
+        precision_seconds=precision_ms / 1000,
     )
 
 

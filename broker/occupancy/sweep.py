@@ -13,8 +13,7 @@ import numpy as np
 from broker.kafka.client import with_retries
 from broker.kafka.config import KafkaConfig
 from broker.kafka.producers import REQUESTS_PER_SECOND, ProducersAdmin, ask_producers
-from lifecycle.expiry import CHECK_INTERVAL_MS
-from lifecycle.occupancy import Placement, ReplicaProducers
+from lifecycle.occupancy import CHECK_INTERVAL_MS, Placement, ReplicaProducers
 
 _EXPIRATION = "producer.id.expiration.ms"
 _TRANSACTIONAL_EXPIRATION = "transactional.id.expiration.ms"

@@ -27,10 +27,8 @@ from lifecycle.producer_lives import BROKERS_PRECISION_S, PAUSE_MS, Lives
 from quota.principals import entity_name
 from quota.typed import quoted, typed
 from tables.errors import TableNotFoundError
-from tables.query.addresses import asked_from, refused_from
 from tables.query.churn_clients import DiagnosedClient, clients_of, lives_by_tables
-from tables.query.held_entries import held_entries
-from tables.query.principal_hold import principal_hold
+from tables.query.principal_facts import HELD, HOLD, asked_from, read_fact, refused_from
 from tables.query.sql_query import query
 from tables.times import duration
 
@@ -67,7 +65,7 @@ def why(
     rows = clients_of(tables, name, now, last_ms)
     warn_if_known_stale(tables, now)
     refused, asked = refused_from(tables, name, now), asked_from(tables, name, now)
-    hold, held = principal_hold(tables, name, now), held_entries(tables, name, now)
+    hold, held = read_fact(tables, HOLD, name, now), read_fact(tables, HELD, name, now)
     if as_json:
         clients = [_client_dict(row) | {"addresses": asked.get(row.row["client"], {})} for row in rows]
         found = {"principal": name, "refused_from": refused, "hold": hold, "held": held, "clients": clients}

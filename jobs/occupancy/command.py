@@ -14,7 +14,7 @@ from jobs.options import BootstrapServers, JsonOption, KafkaConfigFile, Optional
 from jobs.output.json_out import print_json
 from jobs.output.progress import progress_bar
 from jobs.output.terminal import output
-from lifecycle.expiry import DEFAULT_DELIVERY_TIMEOUT_MS
+from lifecycle.expiration_change import DEFAULT_DELIVERY_TIMEOUT_MS
 from lifecycle.occupancy_rate import EarlierCensus
 from tables.errors import TableNotFoundError
 from tables.query.occupancy_rows import append, read_earlier, rows_of

@@ -24,12 +24,10 @@ from jobs.web.timelines import (
 )
 from lifecycle.churn import HARMLESS, Churn, diagnosis_text, what_decides
 from lifecycle.churn_fixes import FIXES
-from tables.query.churn_clients import diagnosis_of, lives_by_tables
+from tables.query.churn_clients import CLIENTS, causes_of, diagnosis_of, lives_by_tables
 from tables.query.freshness import read_freshness
-from tables.query.held_entries import HELD
-from tables.query.principal_hold import HOLD
+from tables.query.principal_facts import HELD, HOLD
 from tables.query.sql_query import opened
-from tables.query.throttle_causes import CLIENTS, causes_of
 from tables.store.base import Relations
 from tables.store.values import RowFilter
 from tables.times import to_ms

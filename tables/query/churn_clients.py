@@ -1,18 +1,24 @@
 """Diagnoses a principal's clients from the view `principal_churn`, and from brokers' answers."""
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any
 
-from lifecycle.churn import Diagnosis
+from lifecycle.churn import Diagnosis, diagnosis_text
 from lifecycle.churn_evidence import MIN_STEP_PIDS, ChurnEvidence
 from lifecycle.churn_rules import diagnose
-from lifecycle.producer_lives import Life, Lives, UseEvidence, lives_of
+from lifecycle.producer_lives import Life, Lives, lives_of
 from tables.query.sql_query import query
 from tables.times import to_ms
 
+CLIENTS = """
+SELECT *
+FROM principal_churn
+WHERE silent_seconds < 3600
+ORDER BY new_pids DESC, client
+"""
 _CLIENTS = "SELECT * FROM principal_churn WHERE principal = :principal ORDER BY new_pids DESC, client"
 _HAND_OUTS = """
 SELECT client, client_host, result_producer_id, at_ms,
@@ -69,6 +75,17 @@ def diagnosis_of(row: Mapping[str, Any], lives: Lives | None = None) -> Diagnosi
     return diagnose(ChurnEvidence(**evidence, lives=lives or lives_by_tables(row)))
 
 
+def causes_of(rows: Sequence[Mapping[str, Any]], principals: Collection[str]) -> dict[str, str]:
+    """Return the diagnosis of each principal as text, from rows of `CLIENTS`.
+
+    The client with the most new producer ids decides. Principals without new producer ids in the last hour
+    are left out.
+    """
+    wanted = [row for row in rows if row["principal"] in principals]
+    # The last item of a dictionary wins, so reverse the rows to keep each principal's first row.
+    return {row["principal"]: diagnosis_text(diagnosis_of(row)) for row in reversed(wanted)}
+
+
 def lives_by_tables(row: Mapping[str, Any]) -> Lives | None:
     """Return how long the producer ids of a row's sample were in use; None if the sample has too few of them."""
     texts = row["lives"] or []
@@ -77,13 +94,11 @@ def lives_by_tables(row: Mapping[str, Any]) -> Lives | None:
     lives = [Life(host, *map(int, times)) for *times, host in (text.split(" ", 3) for text in texts)]
     return lives_of(
         lives,
-        UseEvidence(
-            at_ms=row["lives_as_of_ms"],
-            precision_ms=row["repeat_ms"],
-            in_groups=row["new_pids"] >= MIN_STEP_PIDS * row["steps"] > MIN_STEP_PIDS,
-            slack_share=_SLACK_SHARE,
-            slack_ms=_SLACK_MS,
-        ),
+        row["lives_as_of_ms"],
+        precision_ms=row["repeat_ms"],
+        in_groups=row["new_pids"] >= MIN_STEP_PIDS * row["steps"] > MIN_STEP_PIDS,
+        slack_share=_SLACK_SHARE,
+        slack_ms=_SLACK_MS,
     )
 
 
@@ -98,7 +113,7 @@ def _lives_by_brokers(
         if used_at_ms is not None:
             found[row["client"]].append(Life(row["client_host"] or "", row["at_ms"], used_at_ms, row["next_ms"] or 0))
     told = {
-        client: lives_of(lives, UseEvidence(at_ms=to_ms(now)))
+        client: lives_of(lives, to_ms(now))
         for client, lives in found.items()
         # Brokers forget ids and hide topics that you may not read, so a few ids prove nothing.
         if len(lives) >= _MIN_SHARE * handed_out[client] and _are_possible(lives, to_ms(now))

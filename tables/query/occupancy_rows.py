@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from datetime import datetime, timedelta, timezone
 from itertools import zip_longest
 from typing import Any
@@ -43,13 +44,9 @@ def rows_of(
     return [
         {
             "swept_at": to_time(census.taken_at_ms),
-            "broker_id": each.broker_id,
+            **asdict(each),
             "topic": each.topic or None,
             "principal": each.principal or None,
-            "led_pids": each.led_pids,
-            "held_pids": each.held_pids,
-            "open_transactions": each.open_transactions,
-            "idle_hours": list(each.idle_hours),
             "estimated_bytes": census.bytes_of(each.held_pids),
             "expiration_ms": census.expirations_ms[each.broker_id],
             "missing_replicas": missing.get(each.broker_id, 0),

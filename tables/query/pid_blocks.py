@@ -1,10 +1,11 @@
 """Reads the history of producer id blocks from the tables."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from lifecycle.producer_id_blocks import BLOCK_LENGTH, Block, History, MadeUp, holder
+from lifecycle.producer_id_blocks import BLOCK_LENGTH, Block, History, MadeUp
 from tables.errors import TableNotFoundError
 from tables.query.sql_query import query
 
@@ -19,9 +20,8 @@ def read_history(tables: str, now: datetime) -> History:
     Raises:
         TableError: If the tables can't be read.
     """
-    ordered = tuple(sorted(_block(row) for row in query(tables, "TABLE pid_blocks", now).records()))
-    issued, made_up = _newest_issued(tables, ordered, now), _made_up(tables, ordered, now)
-    return History(ordered, issued, made_up)
+    known = History(tuple(sorted(_block(row) for row in query(tables, "TABLE pid_blocks", now).records())))
+    return replace(known, newest_issued=_newest_issued(tables, known, now), made_up=_made_up(tables, known, now))
 
 
 def _block(row: Mapping[str, Any]) -> Block:
@@ -29,7 +29,7 @@ def _block(row: Mapping[str, Any]) -> Block:
     return Block(row["first_producer_id"], row["length"], row["broker_id"], row["broker_epoch"], at_ms)
 
 
-def _newest_issued(tables: str, ordered: Sequence[Block], now: datetime) -> dict[int, int]:
+def _newest_issued(tables: str, known: History, now: datetime) -> dict[int, int]:
     select = (
         "SELECT max(result_producer_id) AS newest FROM producer_inits WHERE error = 'NONE' "
         "GROUP BY result_producer_id - result_producer_id % :block_length"
@@ -40,16 +40,16 @@ def _newest_issued(tables: str, ordered: Sequence[Block], now: datetime) -> dict
         return {}
     newest: dict[int, int] = {}
     for issued in (row["newest"] for row in rows):
-        block = holder(ordered, issued)
+        block = known.holder(issued)
         if block is not None:
             newest[block.first] = max(issued, newest.get(block.first, issued))
     return newest
 
 
-def _made_up(tables: str, ordered: Sequence[Block], now: datetime) -> tuple[MadeUp, ...]:
-    if not ordered:
+def _made_up(tables: str, known: History, now: datetime) -> tuple[MadeUp, ...]:
+    if not known.blocks:
         return ()
-    limit = max(block.end for block in ordered) + FORGED_MARGIN
+    limit = known.end + FORGED_MARGIN
     try:
         rows = query(tables, _REFUSED, now).records()
     except TableNotFoundError:

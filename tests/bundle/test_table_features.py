@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from jobs.web.pages import ConsoleData
 from tables.errors import TableFeatureError
-from tables.query.principal_hold import principal_hold
+from tables.query.principal_facts import HOLD, read_fact
 from tables.query.sql_query import query
 from tables.schema.specs import TABLES
 from tables.store.open import open_store
@@ -27,7 +27,7 @@ READERS: dict[str, Callable[[str], Any]] = {
     "view": lambda tables: query(tables, "TABLE current_throttles", NOON),
     "rows": lambda tables: open_store(tables).read(DECISIONS),
     "page": lambda tables: ConsoleData(tables).decisions(NOON, 24, ""),
-    "hold": lambda tables: principal_hold(tables, "User:gone", NOON),
+    "hold": lambda tables: read_fact(tables, HOLD, "User:gone", NOON),
     "facts": lambda tables: open_store(tables).facts(TABLES[DECISIONS]),
     "doctor": lambda tables: open_store(tables).require_known_version(DECISIONS),
     "upkeep": lambda tables: open_store(tables).keep_up(TABLES[DECISIONS], plan(), NOON),

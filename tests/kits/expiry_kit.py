@@ -1,8 +1,8 @@
-"""A model of a broker's producer map of one partition, to test `lifecycle.expiry` and the forecast against."""
+"""A model of a broker's producer map of one partition, to test the forecast against."""
 
 from dataclasses import dataclass
 
-from lifecycle.expiry import CHECK_INTERVAL_MS
+from lifecycle.occupancy import CHECK_INTERVAL_MS
 
 DEFAULT_EXPIRATION_MS = 86_400_000
 """`producer.id.expiration.ms` unless it is set: a day."""

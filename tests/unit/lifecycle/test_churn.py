@@ -13,7 +13,7 @@ from lifecycle.churn_evidence import ChurnEvidence
 from lifecycle.churn_fixes import FIXES
 from lifecycle.churn_rules import CAUSES, diagnose
 from lifecycle.known_clients import KNOWN_CLIENTS, known_client
-from lifecycle.producer_lives import Life, Lives, UseEvidence, lives_of
+from lifecycle.producer_lives import Life, Lives, lives_of
 from tables.schema.views import views
 
 # One new producer id every 3 s, at random.
@@ -141,7 +141,7 @@ def lives(times: Iterable[tuple[float, float]], host: str = "a") -> list[Life]:
 
 
 def known(lives: list[Life], at_ms: int, **seen: Any) -> Lives:
-    found = lives_of(lives, UseEvidence(at_ms=at_ms, **seen))
+    found = lives_of(lives, at_ms, **seen)
     assert found is not None
     return found
 
@@ -153,7 +153,7 @@ def test_lives_summarise_how_long_ids_were_in_use() -> None:
     assert (found.kept_share, found.used_seconds, found.down_seconds, found.down_spread) == (0.0, 2.0, 8.0, 0.0)
     overlapping = known(lives([(at, at + 31) for at in range(0, 500, 10)]), 600_000)
     assert (overlapping.down_seconds, overlapping.overlap_share) == (0.0, 0.98)
-    assert lives_of(lives([(59, 59)]), UseEvidence(at_ms=60_000)) is None
+    assert lives_of(lives([(59, 59)]), 60_000) is None
 
 
 def test_an_id_too_young_to_be_seen_again_is_not_classified() -> None:

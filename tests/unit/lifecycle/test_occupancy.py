@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from lifecycle.expiration_change import LostDedup, lost_dedup
+from lifecycle.expiration_change import Freed, LostDedup, freed_by, lost_dedup
 from lifecycle.failover import failovers
 from lifecycle.forecast import Outlook
 from lifecycle.generations import replaced
@@ -318,6 +318,12 @@ def test_the_forecast_agrees_with_the_model_of_the_broker_to_a_check() -> None:
 
 
 # Another expiration
+
+
+def test_an_entry_expires_at_the_full_time_unless_its_transaction_is_open() -> None:
+    soon = 1 - 1 / HOUR
+    found = census(replica([(1, 1), (2, soon), (3, 1, True), (4, soon, True), (5, 24), (6, 24 - 1 / HOUR), (7, -1)]))
+    assert freed_by(found, HOUR) == [Freed(1, held_pids=7, freed_pids=2, kept_open=1)]
 
 
 def test_those_who_would_lose_dedup_are_told_by_what_is_known_of_them() -> None:

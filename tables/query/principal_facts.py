@@ -1,11 +1,25 @@
-"""Reads the client addresses of a principal's refused and new producer ids."""
+"""Reads what the tables tell of a principal: its hold, its entries on brokers, and its clients' addresses."""
 
 from collections import Counter, defaultdict
+from collections.abc import Mapping
 from datetime import datetime, timedelta
+from typing import Any
 
 from tables.query.sql_query import query
 from tables.times import to_ms
 
+HOLD = "SELECT * FROM hold_status WHERE principal = :principal"
+"""What stands between a principal and new producer ids: a hold, a release or the stream's plan; no row without one."""
+HELD = """
+SELECT
+    CAST(sum(held_pids) AS BIGINT) AS entries,
+    CAST(sum(estimated_bytes) AS BIGINT) AS estimated_bytes,
+    min(swept_at) AS swept_at
+FROM occupancy_now
+WHERE principal = :principal
+HAVING sum(held_pids) > 0
+"""
+"""The entries (`lifecycle.occupancy`) that brokers held at the last `pid-quota occupancy`; no row without entries."""
 # A decision counts all refusals since its throttle began, so the newest decision suffices.
 _REFUSED = """
 SELECT addresses
@@ -20,6 +34,15 @@ FROM recent_inits
 WHERE principal = :principal AND is_new_pid AND client_host IS NOT NULL
 GROUP BY client, client_host
 """
+
+
+def read_fact(tables: str, select: str, principal: str, now: datetime) -> Mapping[str, Any] | None:
+    """Return the row of `HOLD` or `HELD`, or None.
+
+    Raises:
+        TableError: If a table can't be read.
+    """
+    return next(iter(query(tables, select, now, {"principal": principal}).records()), None)
 
 
 def refused_from(tables: str, principal: str, now: datetime) -> dict[str, int]:
