@@ -10,8 +10,8 @@ from jobs.web.pages import ConsoleData
 from jobs.web.row_filters import later_than, present_holds
 from quota.allowance import Allowance
 from quota.principals import entity_name
-from quota.suggestion import excess
 from tables.errors import TableNotFoundError
+from tables.query.suggested_quota import excess
 from tables.query.suggestions import CLIENTS, HISTORY, Suggestion, history_of, suggest
 from tables.quotas.quota_entry import QuotaEntry
 from tables.quotas.quota_table import validated_quotas

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from quota.limits import UNLIMITED, Limit, Quotas
 from streaming.checkpoint.table_ids import other_table
 from streaming.databricks import is_local
-from tables.quotas.quota_rows import COLUMNS, entries_in_force
+from tables.quotas.quota_entry import COLUMNS, entries_in_force
 from tables.store.engines import SparkEngine
 from tables.store.open import open_store
 from tables.store.values import RowFilter

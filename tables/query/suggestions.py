@@ -8,10 +8,17 @@ from typing import Any
 from lifecycle.churn import Diagnosis, diagnosis_text
 from quota.allowance import Allowance
 from quota.principals import NEVER_ENFORCED, entity_name
-from quota.suggestion import AT_LEAST, HEADROOM, rounded_up, suggested_burst, suggested_rate, windows_with_peaks_once
 from tables.errors import TableNotFoundError
 from tables.query.churn_clients import diagnosis_of
 from tables.query.sql_query import query
+from tables.query.suggested_quota import (
+    AT_LEAST,
+    HEADROOM,
+    rounded_up,
+    suggested_burst,
+    suggested_rate,
+    windows_with_peaks_once,
+)
 from tables.quotas.quota_entry import QuotaEntry
 from tables.quotas.quota_table import quotas_in_force
 

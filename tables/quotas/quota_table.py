@@ -7,8 +7,7 @@ from typing import Any
 from quota.errors import InvalidQuotaError
 from quota.typed import quoted
 from tables.errors import NoSuchQuotaError
-from tables.quotas.quota_entry import QuotaEntry, entity_words
-from tables.quotas.quota_rows import entries_in_force
+from tables.quotas.quota_entry import QuotaEntry, entity_words, entries_in_force
 from tables.store.open import open_store
 
 TABLE = "producer_id_quotas"

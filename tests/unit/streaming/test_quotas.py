@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from quota.limits import UNLIMITED, Quotas
 from streaming.batch.quotas_in_force import quotas_in_force, read_quotas
 from tables.errors import TableNotFoundError
-from tables.quotas.quota_rows import entries_in_force
+from tables.quotas.quota_entry import entries_in_force
 
 ROWS = st.lists(
     st.tuples(st.sampled_from([None, "alice", "bob", "a:b"]), st.floats(0.5, 1e6), st.integers(0, 50)), max_size=12

@@ -6,15 +6,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from quota.allowance import Allowance
-from quota.errors import InvalidConfigError
 
 _DIGITS = 2
 _WEEK_WINDOWS = 168
 """Windows in a week, with the default window of an hour."""
 _PEAK = 4
 """A window is a peak if it has more than this many times the new PIDs of the median window."""
-
-
+_BURST_HEADROOM = 1.2
+"""Factor by which a burst exceeds the tokens that peaks take."""
 PERCENTILE = 99.0
 """Percentile of a user's windows (nearest rank) that the quota must allow."""
 HEADROOM = 1.5
@@ -24,18 +23,12 @@ AT_LEAST = 10.0
 
 
 def suggested_rate(new_pids: Sequence[int]) -> float:
-    """Return a quota, in new PIDs per window, from the new PIDs of each past window that had any.
-
-    Raises:
-        InvalidConfigError: If there is no window.
+    """Return a quota, in new PIDs per window, from the new PIDs of each past window that had any, at least one.
 
     Examples:
         >>> suggested_rate([3, 5, 4]), suggested_rate([70] * 99 + [9000]), suggested_rate([1040] * 5)
         (10.0, 110.0, 1600.0)
     """
-    if not new_pids:
-        msg = "no window of history to suggest a quota from: let the stream run for some windows first"
-        raise InvalidConfigError(msg)
     rank = max(1, math.ceil(len(new_pids) * PERCENTILE / 100))
     return max(AT_LEAST, rounded_up(sorted(new_pids)[rank - 1] * HEADROOM))
 
@@ -49,7 +42,7 @@ def windows_with_peaks_once(new_pids: Mapping[int, int]) -> list[int]:
         >>> windows_with_peaks_once({0: 5, 1: 250, 2: 240, 3: 5, 4: 6})
         [5, 5, 6, 250]
     """
-    usual = statistics.median(new_pids.values()) if new_pids else 0
+    usual = statistics.median(new_pids.values())
     peaks = {number for number, count in new_pids.items() if count > _PEAK * usual}
     usual_windows = [new_pids[number] for number in sorted(new_pids.keys() - peaks)]
     return [*usual_windows, *(max(new_pids[number] for number in run) for run in _runs(peaks))]
@@ -103,7 +96,7 @@ def excess(new_pids: Mapping[int, int], allowance: Allowance | None) -> Excess:
     return Excess(len(new_pids), len(over), sum(over))
 
 
-def suggested_burst(new_pids: Mapping[int, int], rate: float, *, headroom: float = 1.2) -> float:
+def suggested_burst(new_pids: Mapping[int, int], rate: float) -> float:
     """Return a burst that lets recurring peaks pass under a quota of this rate. It is at least the rate.
 
     Here, a peak consists of consecutive windows with at least half as many new PIDs as the highest window. If the
@@ -112,7 +105,6 @@ def suggested_burst(new_pids: Mapping[int, int], rate: float, *, headroom: float
     Args:
         new_pids: New PIDs by number of the window.
         rate: New PIDs per window.
-        headroom: Factor applied to the tokens that the peaks take.
 
     Examples:
         >>> suggested_burst({**dict.fromkeys(range(167), 5), 167: 500}, 10.0)
@@ -129,7 +121,7 @@ def suggested_burst(new_pids: Mapping[int, int], rate: float, *, headroom: float
         taken = 0.0 if last is None else max(0.0, taken - rate * (number - last))
         taken += 0 if number in left_out else new_pids[number]
         deepest, last = max(deepest, taken), number
-    return rate if deepest <= rate else max(rate, rounded_up(deepest * headroom))
+    return rate if deepest <= rate else max(rate, rounded_up(deepest * _BURST_HEADROOM))
 
 
 def rounded_up(value: float) -> float:

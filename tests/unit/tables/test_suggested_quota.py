@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quota.allowance import Allowance
-from quota.errors import InvalidConfigError
-from quota.suggestion import (
+from tables.query.suggested_quota import (
     HEADROOM,
     PERCENTILE,
     Excess,
@@ -38,11 +37,6 @@ def test_one_wild_window_in_a_hundred_does_not_raise_it(counts: list[int]) -> No
 @given(value=st.floats(0.5, 1e9))
 def test_rounding_up_adds_a_tenth_at_most(value: float) -> None:
     assert value <= rounded_up(value) <= max(value * 1.1, value + 1)
-
-
-def test_without_a_window_there_is_nothing_to_suggest() -> None:
-    with pytest.raises(InvalidConfigError):
-        suggested_rate([])
 
 
 @pytest.mark.parametrize(("hours", "burst"), [(168, 600.0), (169, 10.0)])
