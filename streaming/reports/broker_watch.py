@@ -4,6 +4,8 @@ import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import msgspec
+
 from streaming.errors import WindowTooShortError
 from wire.plugin_reports import PluginState, StopReport
 
@@ -105,23 +107,9 @@ class BrokerWatch:
 
 
 def status_row(state: PluginState) -> Row:
-    """Return a state as a row of `broker_status`, with times in milliseconds."""
-    return {
-        "broker_id": state.broker_id,
-        "seen_at": state.timestamp_ms,
-        "reported_at": state.timestamp_ms,
-        "run": state.run,
-        "plugin_version": state.plugin_version,
-        "kafka_version": state.kafka_version,
-        "events": state.events,
-        "dropped_events": state.dropped_events,
-        "waiting_pids": state.waiting_pids,
-        "next_producer_id": state.next_producer_id,
-        "repeat_ms": state.repeat_ms,
-        "has_authorizer": state.has_authorizer,
-        "problem": state.problem,
-        "stopped": isinstance(state, StopReport),
-    }
+    """Return a state as a row of `broker_status`, with times in milliseconds, and with fields that are no columns."""
+    times = dict.fromkeys(("seen_at", "reported_at"), state.timestamp_ms)
+    return msgspec.structs.asdict(state) | times | {"stopped": isinstance(state, StopReport)}
 
 
 def require_long_window(states: Iterable[PluginState], window_ms: int) -> None:

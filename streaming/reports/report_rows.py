@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+import msgspec
 from pyspark.sql import SparkSession
 
 from streaming.reports.broker_watch import Dated
@@ -136,28 +137,11 @@ class KnownBlocks:
 
 
 def block_row(report: BlockReport) -> Row:
-    """Return a block as a row of `pid_blocks`, with the time in milliseconds."""
-    return {
-        "broker_id": report.broker_id,
-        "broker_epoch": report.broker_epoch,
-        "first_producer_id": report.first_producer_id,
-        "length": report.length,
-        "allocated_at": report.timestamp_ms,
-    }
+    """Return a block as a row of `pid_blocks`, with the time in milliseconds, and with fields that are no columns."""
+    return msgspec.structs.asdict(report) | {"allocated_at": report.timestamp_ms}
 
 
 def init_row(report: InitReport) -> Row:
-    """Return an answer as a row of `producer_inits`, with the time in milliseconds."""
-    return {
-        "answered_at": report.timestamp_ms,
-        "broker_id": report.broker_id,
-        "principal": report.principal,
-        "client_id": report.client_id or "",
-        "client_host": report.address,
-        "transactional_id": report.transactional_id,
-        "producer_id": report.producer_id,
-        "producer_epoch": report.producer_epoch,
-        "result_producer_id": report.result_producer_id,
-        "result_producer_epoch": report.result_producer_epoch,
-        "error": report.error,
-    }
+    """Return an answer as a row of `producer_inits`, with the time in milliseconds, and fields that are no columns."""
+    named = {"answered_at": report.timestamp_ms, "client_id": report.client_id or "", "client_host": report.address}
+    return msgspec.structs.asdict(report) | named
