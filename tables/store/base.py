@@ -44,8 +44,6 @@ class TableStore(ABC):
 
     needs_session: ClassVar[bool] = False
     """Whether the stream reaches the tables only through Spark."""
-    poll_seconds: ClassVar[float] = 1.0
-    """Default interval between reads of a command that follows a table."""
     look: ClassVar[tuple[str, ...]]
     """Commands that show whether the stream and the plugins run."""
 

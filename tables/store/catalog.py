@@ -22,7 +22,7 @@ from tables.schema.ddl import (
 from tables.schema.specs import TABLES
 from tables.schema.views import mentioned, with_views
 from tables.store.base import Relations, TableStore
-from tables.store.engines import Engine, LazyEngine, quoted
+from tables.store.engines import CatalogEngine, Engine, quoted
 from tables.store.rights import Right, catalog_rights
 from tables.store.values import ALL_ROWS, Answer, Row, RowFilter, TableCommit, Tidied, UpkeepPlan
 from tables.times import to_ms
@@ -38,13 +38,11 @@ class CatalogStore(TableStore):
     """The tables of `catalog.schema`. The default engine connects on first use."""
 
     needs_session = True
-    # Each read is a query, which keeps a warehouse running.
-    poll_seconds = 30.0
     look = ("databricks jobs list-runs --active-only", "pid-quota doctor")
 
     def __init__(self, tables: str, engine: Engine | None = None) -> None:
         super().__init__(tables)
-        self._lazy = LazyEngine(tables)
+        self._lazy = CatalogEngine(tables)
         self._engine = engine or self._lazy
 
     def __exit__(self, *_: object) -> None:

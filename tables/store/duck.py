@@ -12,7 +12,8 @@ from tables.schema.ddl import deltalake_literal
 from tables.schema.specs import TABLES
 from tables.schema.views import SETTINGS, mentioned, needed_views, relations, views
 from tables.store.base import TableStore
-from tables.store.duck_tables import add_rows, add_table, marked
+from tables.store.duck_tables import add_table, marked
+from tables.store.path_tables import select_rows
 from tables.store.values import Answer, RowFilter
 
 if TYPE_CHECKING:
@@ -99,7 +100,7 @@ class DuckRelations:
     def _add(self, name: str) -> None:
         rows = self._rows.get(name, RowFilter())
         try:
-            add_rows(self._connection, self._tables, name, rows)
+            self._connection.register(name, select_rows(self._tables, name, rows))
         except TableNotFoundError as error:
             self.missing[name] = str(error)
             schema = TABLES[name].schema

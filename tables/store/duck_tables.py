@@ -10,7 +10,6 @@ import pyarrow as pa
 from tables.schema.ddl import MARKER
 from tables.schema.specs import TABLES
 from tables.store.path_tables import data_files, select_rows, table_path, table_to_read, unreadable
-from tables.store.values import RowFilter
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -27,18 +26,7 @@ _TYPES = {
     pa.map_(pa.string(), pa.int64()): "MAP(VARCHAR, BIGINT)",
 }
 _PATTERN_SIGNS = frozenset("*?[")
-_VIEW = "CREATE VIEW {name} AS SELECT {columns} {files}"
 _ALLOWED = "SELECT current_setting('allowed_paths')"
-
-
-def add_rows(connection: "DuckDBPyConnection", tables: str, name: str, rows: RowFilter) -> None:
-    """Add rows of a table's newest version to a connection. deltalake skips files by the log's statistics.
-
-    Raises:
-        TableNotFoundError: If there is no such table.
-        TableError: If the table can't be read.
-    """
-    connection.register(name, select_rows(tables, name, rows))
 
 
 def add_table(connection: "DuckDBPyConnection", tables: str, name: str) -> None:
@@ -64,25 +52,20 @@ def add_table(connection: "DuckDBPyConnection", tables: str, name: str) -> None:
         files = [str(Path(folder).absolute() / unquote(path)) for path in data_files(table)["path"].to_pylist()]
         (allowed,) = connection.execute(_ALLOWED).fetchone() or ([],)
         connection.execute(f"SET allowed_paths = {_texts([*allowed, *files])}")
-        connection.execute(_view(connection, name, files, [column.name for column in table.schema().fields]))
+        connection.execute(_view(name, files))
     except (DeltaError, OSError, duckdb.Error) as error:
         raise unreadable(tables, name, error) from error
 
 
-def _view(connection: "DuckDBPyConnection", name: str, files: Sequence[str], columns: Sequence[str]) -> str:
-    """Return the statement that makes a view of files, with the table's columns and types."""
-    relation, found = "WHERE false", set[str]()
+def _view(name: str, files: Sequence[str]) -> str:
+    """Return the statement that makes a view of files, with at least the columns of the table's specification."""
+    columns = ", ".join(f"NULL::{_TYPES[column.type]} AS {column.name}" for column in TABLES[name].schema)
+    rows = f"SELECT {columns} WHERE false"
     if files:
-        relation = f"FROM read_parquet({_texts(files)}, union_by_name = true, hive_partitioning = false)"
-        found = {column[0] for column in connection.execute(f"{relation} LIMIT 0").description or ()}
-    kinds = {column.name: _TYPES[column.type] for column in TABLES[name].schema}
-    # Writers store times in different types, and a file may lack columns, which are null then.
-    values = {column: _name(column) if column in found else "NULL" for column in columns}
-    selected = [
-        f"CAST({value} AS {kinds[column]}) AS {_name(column)}" if column in kinds else f"{value} AS {_name(column)}"
-        for column, value in values.items()
-    ]
-    return _VIEW.format(name=_name(name), columns=", ".join(selected), files=relation)
+        # Writers store times in different types, and a file may lack columns, which are null then.
+        options = "union_by_name = true, hive_partitioning = false"
+        rows += f" UNION ALL BY NAME FROM read_parquet({_texts(files)}, {options})"
+    return f"CREATE VIEW {name} AS {rows}"
 
 
 def marked(sql: str, parameters: Mapping[str, object]) -> str:
@@ -93,7 +76,3 @@ def marked(sql: str, parameters: Mapping[str, object]) -> str:
 def _texts(values: Sequence[str]) -> str:
     """Return texts as an SQL list."""
     return "[" + ", ".join("'" + value.replace("'", "''") + "'" for value in values) + "]"
-
-
-def _name(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from functools import cache
@@ -16,7 +16,7 @@ from tables.store.commits import retry_conflicts
 from tables.store.values import Answer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
 
     from databricks.sql.client import Connection
     from pyspark.sql import SparkSession
@@ -41,28 +41,6 @@ class Engine(Protocol):
         Raises:
             CatalogError: If the statement fails.
         """
-
-
-@contextmanager
-def engine(tables: str = "") -> Iterator[Engine]:
-    """Connect, and make `tables` (`catalog.schema`) the current schema unless `tables` is empty.
-
-    Raises:
-        CatalogError: If there is neither a runtime nor a warehouse.
-    """
-    if RUNTIME in os.environ:
-        from pyspark.sql import SparkSession
-
-        spark = SparkEngine(SparkSession.builder.getOrCreate())
-        if tables:
-            spark.execute(f"USE {quoted(tables)}")
-        yield spark
-        return
-    connection = _connect(tables)
-    try:
-        yield WarehouseEngine(connection)
-    finally:
-        connection.close()
 
 
 def quoted(name: str) -> str:
@@ -120,8 +98,12 @@ class WarehouseEngine:
             return Answer(columns, tuple(tuple(map(_aware, row)) for row in cursor.fetchall()))
 
 
-class LazyEngine:
-    """An engine that connects on first use, and again after an error."""
+class CatalogEngine:
+    """A runner of statements with `tables` (`catalog.schema`) as current schema.
+
+    It takes a Databricks runtime's session, elsewhere a SQL warehouse. It connects on first use, and again after an
+    error.
+    """
 
     def __init__(self, tables: str) -> None:
         self._tables = tables
@@ -131,7 +113,7 @@ class LazyEngine:
     def execute(self, statement: str, parameters: Mapping[str, object] | None = None) -> Answer:
         """Run a statement; see `Engine.execute`."""
         if self._engine is None:
-            self._engine = self._stack.enter_context(engine(self._tables))
+            self._engine = self._connected()
         try:
             return self._engine.execute(statement, parameters)
         except CatalogError:
@@ -143,13 +125,24 @@ class LazyEngine:
         self._engine = None
         self._stack.close()
 
+    def _connected(self) -> Engine:
+        if RUNTIME in os.environ:
+            from pyspark.sql import SparkSession
+
+            spark = SparkEngine(SparkSession.builder.getOrCreate())
+            spark.execute(f"USE {quoted(self._tables)}")
+            return spark
+        connection = _connect(self._tables)
+        self._stack.callback(connection.close)
+        return WarehouseEngine(connection)
+
 
 def _connect(tables: str) -> Connection:
     try:
         from databricks import sql
         from databricks.sql.exc import Error
     except ImportError as error:
-        msg = f"{tables or 'a catalog'} needs a SQL warehouse's client: {install_command('databricks')}"
+        msg = f"{tables} needs a SQL warehouse's client: {install_command('databricks')}"
         raise CatalogError(msg) from error
     host, http_path = os.environ.get(_HOST, ""), os.environ.get(_HTTP_PATH, "")
     if not http_path and (warehouse := os.environ.get(_WAREHOUSE)):
@@ -157,20 +150,14 @@ def _connect(tables: str) -> Connection:
     if not (host and http_path):
         missing = _HTTP_PATH if host else _HOST
         msg = (
-            f"{tables or 'a catalog'} is reached by a SQL warehouse, but {missing} is not set. Set {_HOST}, "
-            f"{_HTTP_PATH} (on the warehouse's connection page) or {_WAREHOUSE}, and {_TOKEN}; or give --tables a path"
+            f"{tables} is reached by a SQL warehouse, but {missing} is not set. Set {_HOST}, {_HTTP_PATH} (on the "
+            f"warehouse's connection page) or {_WAREHOUSE}, and {_TOKEN}; or give --tables a path"
         )
         raise CatalogError(msg)
-    catalog, _, schema = tables.partition(".")
+    catalog, schema = tables.split(".")
+    server = host.removeprefix("https://").rstrip("/")
     try:
-        return sql.connect(
-            host.removeprefix("https://").rstrip("/"),
-            http_path,
-            os.environ.get(_TOKEN),
-            catalog=catalog or None,
-            schema=schema or None,
-            **_sign_in(host),
-        )
+        return sql.connect(server, http_path, os.environ.get(_TOKEN), catalog=catalog, schema=schema, **_sign_in(host))
     # The SDK raises ValueError for incomplete credentials.
     except (Error, OSError, ValueError) as error:
         raise _failed(error) from error

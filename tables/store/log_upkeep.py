@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 _CHECKSUM_AGE = timedelta(hours=1)
 """Minimum age at which a checksum is deleted. Spark may write a checksum before the checksum's file."""
-_LOOK_BACK = (20, 1000, None)
 _SHARE_SURE_TO_STAY = 0.9
 """For this share of the retention, log files certainly stay. A log file may be slightly older than its commit."""
 _INTERVAL = re.compile(r"interval (\d+) (minute|hour|day|week)s?")
@@ -73,14 +72,8 @@ def _clean_up(table: "DeltaTable", now: datetime) -> None:
 def _would_lose_mark(table: "DeltaTable", now: datetime) -> bool:
     """Return whether a cleanup would delete a stream's newest offsets, which are in a commit but in no checkpoint."""
     kept_from_ms = (now - _log_retention(table) * _SHARE_SURE_TO_STAY).timestamp() * 1000
-    for limit in _LOOK_BACK:
-        commits = table.history(limit)
-        marked = [commit for commit in commits if commit.get("userMetadata")]
-        if marked:
-            return bool(marked[0].get("timestamp", 0) < kept_from_ms)
-        if limit is None or len(commits) < limit:
-            break
-    return False
+    newest = next((commit for commit in table.history() if commit.get("userMetadata")), None)
+    return newest is not None and bool(newest.get("timestamp", 0) < kept_from_ms)
 
 
 def _log_retention(table: "DeltaTable") -> timedelta:

@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from datetime import datetime, timezone
 from functools import partial
 from typing import Any
@@ -30,7 +31,7 @@ TABLES_OPTION = ("--tables", TABLES_OF)
 
 @pytest.fixture
 def engine(warehouse: FakeWarehouse) -> Iterator[Engine]:
-    with engines.engine("prod.pid_quota") as engine:
+    with closing(engines.CatalogEngine("prod.pid_quota")) as engine:
         yield engine
 
 
@@ -41,8 +42,12 @@ def test_the_fake_takes_what_the_real_connector_takes() -> None:
 
 
 class TestConnection:
-    def test_is_made_to_the_host_with_catalog_and_schema_and_closed_again(self, warehouse: FakeWarehouse) -> None:
-        with engines.engine("prod.pid_quota"):
+    def test_is_made_on_first_use_to_the_host_with_catalog_and_schema_and_closed_again(
+        self, warehouse: FakeWarehouse
+    ) -> None:
+        with closing(engines.CatalogEngine("prod.pid_quota")) as engine:
+            assert warehouse.open_connections == 0
+            engine.execute("SELECT 1")
             assert warehouse.open_connections == 1
         assert warehouse.open_connections == 0
         assert warehouse.connected_with == {
@@ -53,21 +58,34 @@ class TestConnection:
             "schema": "pid_quota",
         }
 
-    def test_a_warehouse_s_id_is_enough(self, warehouse: FakeWarehouse, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.delenv("DATABRICKS_HTTP_PATH")
-        monkeypatch.setenv("DATABRICKS_WAREHOUSE_ID", "0123456789abcdef")
-        with engines.engine("prod.pid_quota"):
-            assert warehouse.connected_with["path"] == "/sql/1.0/warehouses/0123456789abcdef"
-
-    def test_without_a_token_a_service_principal_signs_in(
-        self, warehouse: FakeWarehouse, monkeypatch: pytest.MonkeyPatch
+    @pytest.mark.parametrize(
+        ("missing", "given", "told"),
+        [
+            (
+                "HTTP_PATH",
+                {"WAREHOUSE_ID": "0123456789abcdef"},
+                {"path": "/sql/1.0/warehouses/0123456789abcdef", "token": warehouse_kit.TOKEN},
+            ),
+            ("TOKEN", {"CLIENT_ID": "1" * 32, "CLIENT_SECRET": "not-real"}, {"auth_type": None}),
+            ("TOKEN", {}, {"auth_type": "databricks-oauth", "credentials_provider": None}),
+        ],
+        ids=["a warehouse's id is enough", "a service principal signs in", "the browser asks"],
+    )
+    def test_is_made_with_what_is_set(
+        self,
+        warehouse: FakeWarehouse,
+        engine: Engine,
+        monkeypatch: pytest.MonkeyPatch,
+        missing: str,
+        given: dict[str, str],
+        told: dict[str, str | None],
     ) -> None:
-        monkeypatch.delenv("DATABRICKS_TOKEN")
-        monkeypatch.setenv("DATABRICKS_CLIENT_ID", "11111111-1111-1111-1111-111111111111")
-        monkeypatch.setenv("DATABRICKS_CLIENT_SECRET", "-".join(["not", "real"]))
-        with engines.engine("prod.pid_quota"):
-            assert callable(warehouse.connected_with["credentials_provider"])
-            assert "auth_type" not in warehouse.connected_with
+        monkeypatch.delenv(f"DATABRICKS_{missing}")
+        for name, value in given.items():
+            monkeypatch.setenv(f"DATABRICKS_{name}", value)
+        engine.execute("SELECT 1")
+        assert {name: warehouse.connected_with.get(name) for name in told} == told
+        assert callable(warehouse.connected_with.get("credentials_provider")) == ("CLIENT_ID" in given)
 
     def test_a_service_principal_that_signs_in_for_many_requests_at_once_does_so_once(
         self, monkeypatch: pytest.MonkeyPatch
@@ -86,11 +104,6 @@ class TestConnection:
 
         assert len(made) == 1
         assert all(each is made[0] for each in given)
-
-    def test_without_a_token_the_browser_asks(self, warehouse: FakeWarehouse, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.delenv("DATABRICKS_TOKEN")
-        with engines.engine("prod.pid_quota"):
-            assert warehouse.connected_with["auth_type"] == "databricks-oauth"
 
     @pytest.mark.parametrize("missing", ["DATABRICKS_HOST", "DATABRICKS_HTTP_PATH"])
     def test_what_is_missing_is_named(
@@ -171,8 +184,7 @@ def test_in_a_databricks_runtime_its_spark_session_answers(monkeypatch: pytest.M
     builder = type("Builder", (), {"getOrCreate": staticmethod(Session)})
     monkeypatch.setenv(engines.RUNTIME, "17.3")
     monkeypatch.setattr("pyspark.sql.SparkSession.builder", builder)
-    with engines.engine("my-catalog.q") as engine:
-        answer = engine.execute("SELECT :a", {"a": 1})
+    answer = engines.CatalogEngine("my-catalog.q").execute("SELECT :a", {"a": 1})
     assert asked == ["USE `my-catalog`.`q`", "SELECT 1"]
     assert answer.rows == ((NOON,),)
 

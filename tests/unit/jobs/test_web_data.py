@@ -11,7 +11,7 @@ import pytest
 from jobs.web.occupancy_charts import failover_bounds
 from jobs.web.pages import ConsoleData
 from jobs.web.timelines import thinned
-from tables.store import duck, duck_tables
+from tables.store import duck, path_tables
 from tables.store.path_tables import create_missing
 from tests.kits.kip_kit import deploys, init
 from tests.unit.jobs.table_rows import (
@@ -290,17 +290,17 @@ class TestOccupancy:
 def test_times_are_pushed_below_the_views(data: ConsoleData, monkeypatch: pytest.MonkeyPatch) -> None:
     append(data.tables, "producer_id_metrics", metrics("User:old", NOON - timedelta(days=9)))
     append(data.tables, "producer_id_metrics", metrics("User:new", NOON))
-    add, loaded = duck_tables.add_rows, {}
+    select, loaded = path_tables.select_rows, {}
 
-    def counted(connection: Any, tables: str, name: str, rows: Any) -> None:
-        add(connection, tables, name, rows)
-        loaded[name] = connection.table(name).fetchall()
+    def counted(tables: str, name: str, rows: Any) -> Any:
+        loaded[name] = select(tables, name, rows)
+        return loaded[name]
 
-    monkeypatch.setattr(duck, "add_rows", counted)
+    monkeypatch.setattr(duck, "select_rows", counted)
     data.headroom(NOON)
-    assert [row[0] for row in loaded["producer_id_metrics"]] == ["User:new"]
+    assert loaded["producer_id_metrics"]["principal"].to_pylist() == ["User:new"]
     data.principal(NOON, "User:old", hours=720)
-    assert [row[0] for row in loaded["producer_id_metrics"]] == ["User:old"]
+    assert loaded["producer_id_metrics"]["principal"].to_pylist() == ["User:old"]
 
 
 class TestHistory:
