@@ -35,7 +35,7 @@ FROM (
         count(CASE WHEN is_error THEN 1 END) AS error_answers,
         count(DISTINCT client_host) AS hosts,
         count(DISTINCT CASE WHEN is_new_pid THEN client_id END) AS client_ids,
-        count(CASE WHEN nth_of_id = 1 AND at_ms > first_new_ms + 30000 THEN 1 END) AS counted_ids,
+        count(CASE WHEN is_new_pid AND nth_of_id = 1 AND at_ms > first_new_ms + 30000 THEN 1 END) AS counted_ids,
         CAST(coalesce(max(new_at_ms) - min(new_at_ms), 0) / 1000.0 AS DOUBLE) AS span_seconds,
         count(CASE WHEN is_new_pid AND at_ms < held_ms THEN 1 END) AS free_pids,
         CAST(
@@ -64,7 +64,11 @@ FROM (
         max(transactional_id) AS a_transactional_id,
         count(CASE WHEN is_after_fence THEN 1 END) AS fences,
         count(CASE WHEN outcome = 'new instance' THEN 1 END) AS instances,
-        CAST(percentile_cont(0.5) WITHIN GROUP (ORDER BY instance_ms) AS DOUBLE) / 1000 AS instance_seconds,
+        CAST(
+            percentile_cont(0.5) WITHIN GROUP (ORDER BY CASE WHEN outcome = 'new instance' THEN since_outcome_ms END)
+            AS DOUBLE
+        )
+        / 1000 AS instance_seconds,
         count(CASE WHEN is_return THEN 1 END) AS returns,
         count(CASE WHEN outcome = 'fenced' THEN 1 END) AS fenced_answers,
         count(CASE WHEN outcome IN ('epoch bump', 'new instance', 'fence') THEN 1 END) AS epoch_bumps,
@@ -106,27 +110,18 @@ FROM (
                                 ORDER BY at_ms, result_producer_id
                             ) - at_ms
                 END AS life_ms,
-                CASE
-                    WHEN is_new_pid
-                        THEN
-                            row_number() OVER (
-                                PARTITION BY principal, client, client_host, client_id, is_new_pid
-                                ORDER BY at_ms, result_producer_id
-                            )
-                END AS nth_of_id,
+                row_number() OVER (
+                    PARTITION BY principal, client, client_host, client_id, is_new_pid
+                    ORDER BY at_ms, result_producer_id
+                ) AS nth_of_id,
                 min(CASE WHEN is_new_pid THEN at_ms END) OVER (PARTITION BY principal, client, client_host)
                     AS first_new_ms,
                 at_ms - lag(at_ms) OVER (
                     PARTITION BY principal, client, is_new_pid ORDER BY at_ms, result_producer_id
                 ) AS since_new_ms,
-                CASE
-                    WHEN outcome = 'new instance'
-                        THEN
-                            at_ms - lag(at_ms) OVER (
-                                PARTITION BY principal, client, transactional_id, outcome
-                                ORDER BY at_ms, result_producer_id
-                            )
-                END AS instance_ms,
+                at_ms - lag(at_ms) OVER (
+                    PARTITION BY principal, client, transactional_id, outcome ORDER BY at_ms, result_producer_id
+                ) AS since_outcome_ms,
                 -- An instance takes back a transactional id that another instance had taken over. After a fence, a
                 -- coordinator such as Connect's leader (KIP-618) has ended the other instance before.
                 is_taken AND who <> who_before AND takes > 1 AND coalesce(outcome_before, '') <> 'fence' AS is_return,

@@ -34,19 +34,10 @@ FROM (
             unix_millis(as_of) AS as_of_ms,
             explode(split(pid_uses, ';')) AS used
         FROM (
-            SELECT
-                metrics.principal,
-                metrics.as_of,
-                metrics.pid_uses,
-                metrics.pid_uses_one_in,
-                row_number() OVER (
-                    PARTITION BY metrics.principal ORDER BY metrics.as_of DESC, metrics.batch_id DESC
-                ) AS newest
-            FROM producer_id_metrics AS metrics
+            SELECT *, row_number() OVER (PARTITION BY principal ORDER BY as_of DESC, batch_id DESC) AS newest
+            FROM producer_id_metrics
             CROSS JOIN settings
-            WHERE
-                metrics.pid_uses IS NOT NULL
-                AND unix_millis(metrics.window_end) > unix_millis(settings.now) - 86400000
+            WHERE pid_uses IS NOT NULL AND unix_millis(window_end) > unix_millis(now) - 86400000
         )
         WHERE newest = 1
     )

@@ -30,69 +30,115 @@ def status(tables: Path, *rows: Row, now: datetime = NOON) -> dict[str, Any] | N
     return next(iter(row for row in ask(tables, "hold_status", now) if row["principal"] == "User:m"), None)
 
 
-class TestHoldStatus:
-    @pytest.mark.parametrize(
-        ("rows", "hold", "brokers"),
+HOUR_S = 3600
+SHORT, LONG = NOON + seconds(600), NOON + seconds(HOUR_S)
+RECORDED = hold_fact("written", AGO)
+WITHOUT: dict[str, Any] = {"until": None}
+
+
+def told(hold: str | None, brokers: int = 0, **more: Any) -> dict[str, Any]:
+    return {"hold": hold, "confirmed_brokers": brokers, **more}
+
+
+STATUS: dict[str, tuple[list[Row], dict[str, Any]]] = {
+    "a record": ([RECORDED], told("written")),
+    "a broker": ([RECORDED, confirmed(1, AGO)], told("held", 1)),
+    "two brokers": ([RECORDED, confirmed(1, AGO), confirmed(2, AGO)], told("held", 2)),
+    "a broker keeps a hold until it has read that the record is gone": (
+        [hold_fact("removed", AGO, **WITHOUT), confirmed(1, AGO)],
+        told("held", 1),
+    ),
+    "a broker without a plugin is not live": ([RECORDED, confirmed(4, AGO)], told("written", live_brokers=2)),
+    "a silent broker is not live": ([confirmed(1, AGO), confirmed(3, AGO)], told("held", 1, live_brokers=2)),
+    "a plan": ([hold_fact("would_hold", AGO)], told("would be held")),
+    "why a user is left out": (
+        [hold_fact("left_out", AGO, reason="--never")],
+        told("left out", hold_reason="--never"),
+    ),
+    "a record after a plan": ([hold_fact("would_hold", AGO), hold_fact("written", NOON)], told("written")),
+    "a release": ([RECORDED, hold_fact("released", NOON)], told("released")),
+    "a release of everybody": ([RECORDED, hold_fact("released", NOON, None)], told("released")),
+    "a release that a broker has not read": (
+        [RECORDED, confirmed(1, AGO), hold_fact("released", NOON)],
+        told("held", 1),
+    ),
+    "a release that ended": ([hold_fact("released", AGO), hold_fact("release_ended", NOON, **WITHOUT)], {}),
+    "a removed record": ([RECORDED, hold_fact("removed", NOON, **WITHOUT)], {}),
+    "a broker that ended it": ([confirmed(1, AGO), hold_fact("ended", NOON, broker_id=1, reason="removed")], {}),
+    "an ignored record": ([hold_fact("ignored", AGO, None, broker_id=1, reason="too long")], {}),
+    "another principal": ([hold_fact("written", AGO, "User:other")], {}),
+    "of two facts of one moment and batch the hold counts": (
+        [confirmed(1, AGO), hold_fact("ended", AGO, broker_id=1, reason="removed")],
+        told("held", 1),
+    ),
+    "of two facts of one moment the later batch counts": (
+        [confirmed(1, AGO, batch_id=1), hold_fact("ended", AGO, broker_id=1, reason="removed")],
+        told("held", 1),
+    ),
+    "a broker that tells of a newer record counts once": (
         [
-            ([hold_fact("written", AGO)], "written", 0),
-            ([hold_fact("written", AGO), confirmed(1, AGO)], "held", 1),
-            ([hold_fact("written", AGO), confirmed(1, AGO), confirmed(2, AGO)], "held", 2),
-            # A broker may keep a hold whose record is gone, until it has read the topic.
-            ([hold_fact("removed", AGO, until=None), confirmed(1, AGO)], "held", 1),
-            # Broker 3 has no plugin that reports.
-            ([hold_fact("written", AGO), confirmed(3, AGO)], "written", 0),
-            ([hold_fact("would_hold", AGO)], "would be held", 0),
-            ([hold_fact("left_out", AGO, reason="--never")], "left out", 0),
-            ([hold_fact("would_hold", AGO), hold_fact("written", NOON)], "written", 0),
-            ([hold_fact("written", AGO), hold_fact("released", NOON)], "released", 0),
-            ([hold_fact("written", AGO), hold_fact("released", NOON, None)], "released", 0),
-            ([hold_fact("written", AGO), confirmed(1, AGO), hold_fact("released", NOON)], "held", 1),
-            ([hold_fact("released", AGO), hold_fact("release_ended", NOON, until=None)], None, None),
-            ([hold_fact("written", AGO), hold_fact("removed", NOON, until=None)], None, None),
-            ([confirmed(1, AGO), hold_fact("ended", NOON, broker_id=1, reason="removed")], None, None),
-            ([hold_fact("ignored", AGO, None, broker_id=1, reason="too long")], None, None),
-            ([hold_fact("written", AGO, "User:other")], None, None),
+            confirmed(1, AGO, held_requests=4),
+            confirmed(1, NOON, writer="ops", decision_id=None, held_requests=5, batch_id=1),
         ],
-        ids=lambda value: (
-            " ".join(f"{row['state']}@{row['broker_id']}" for row in value)
-            if value and isinstance(value, list)
-            else None
+        told("held", 1, held_requests=5),
+    ),
+    "a release counts for days": (
+        [RECORDED, hold_fact("released", NOON - seconds(24 * HOUR_S), until=LONG)],
+        told("released"),
+    ),
+    "of two releases the later end counts": (
+        [RECORDED, hold_fact("released", AGO, until=SHORT), hold_fact("released", AGO, None, until=LONG)],
+        told("released", released_until=LONG),
+    ),
+    "the newest record names writer and decision": (
+        [
+            confirmed(1, AGO, writer="stream", decision_id="old"),
+            hold_fact("would_hold", AGO, decision_id="z"),
+            hold_fact("written", NOON, writer="carol", decision_id="new"),
+        ],
+        told("held", 1, writer="carol", decision_id="new"),
+    ),
+    "counts of all live brokers, the first and the last moment": (
+        [
+            hold_fact("written", AGO, until=NOON + seconds(300), reason="over quota", init_every_ms=3000),
+            confirmed(1, AGO, held_requests=40, let_in=2, until=NOON + seconds(301)),
+            confirmed(2, AGO + seconds(1), held_requests=7, let_in=1),
+            confirmed(1, NOON, since=AGO, held_requests=50, let_in=3, until=NOON + seconds(302), batch_id=1),
+        ],
+        told(
+            "held",
+            2,
+            held_requests=57,
+            let_in=4,
+            held_since=AGO,
+            hold_ends=NOON + seconds(302),
+            live_brokers=2,
+            hold_reason="over quota",
+            init_every_ms=3000,
         ),
-    )
+    ),
+}
+
+
+class TestHoldStatus:
+    @pytest.mark.parametrize(("rows", "expected"), STATUS.values(), ids=STATUS)
     def test_the_newest_fact_of_each_source_counts(
-        self, tables: Path, rows: list[Row], hold: str | None, brokers: int | None
+        self, tables: Path, rows: list[Row], expected: dict[str, Any]
     ) -> None:
-        found = status(tables, *rows) or {"hold": None, "confirmed_brokers": None}
-
-        assert (found["hold"], found["confirmed_brokers"]) == (hold, brokers)
-
-    @pytest.mark.parametrize("batches", [(0, 0), (1, 0)], ids=["in one batch", "the later row first"])
-    def test_of_two_facts_of_one_moment_the_hold_counts(self, tables: Path, batches: tuple[int, int]) -> None:
-        ended = hold_fact("ended", AGO, broker_id=1, reason="removed", batch_id=batches[1])
-        found = status(tables, confirmed(1, AGO, batch_id=batches[0]), ended)
-
-        assert found is not None
-        assert found["hold"] == "held"
+        append(tables, "broker_status", broker_state(3, NOON - seconds(HOUR_S)))
+        found = status(tables, *rows) or {}
+        assert {name: found.get(name) for name in expected or found} == expected
 
     def test_it_ends_at_its_time_without_a_row(self, tables: Path) -> None:
-        rows = [hold_fact("written", AGO), confirmed(1, AGO), hold_fact("would_hold", AGO)]
+        rows = [RECORDED, confirmed(1, AGO), hold_fact("would_hold", AGO)]
 
         assert status(tables, *rows, now=AGO + seconds(59.9)) is not None
         assert status(tables, now=AGO + seconds(60)) is None
 
-    def test_a_hold_has_the_counts_of_all_live_brokers_and_its_first_and_last_moment(self, tables: Path) -> None:
-        written = hold_fact("written", AGO, until=NOON + seconds(300), reason="over quota", init_every_ms=3000)
-        first = confirmed(1, AGO, held_requests=40, let_in=2, until=NOON + seconds(301))
-        renewed = confirmed(1, NOON, since=AGO, held_requests=50, let_in=3, until=NOON + seconds(302), batch_id=1)
-        other = confirmed(2, AGO + seconds(1), held_requests=7, let_in=1)
-
-        found = status(tables, written, first, other, renewed)
-
-        assert found is not None
-        assert (found["held_requests"], found["let_in"]) == (57, 4)
-        assert (found["held_since"], found["hold_ends"]) == (AGO, NOON + seconds(302))
-        assert (found["confirmed_brokers"], found["live_brokers"]) == (2, 2)
-        assert (found["hold_reason"], found["init_every_ms"]) == ("over quota", 3000)
+    def test_a_plan_after_a_release_counts(self, tables: Path) -> None:
+        released = decision("User:m", AGO - seconds(60), action="RELEASE", reason="recovered")
+        append(tables, "throttle_decisions", released)
+        assert (status(tables, hold_fact("would_hold", AGO)) or {})["hold"] == "would be held"
 
 
 class TestHoldsNow:
@@ -149,59 +195,3 @@ class TestCurrentThrottles:
 
         assert row["throttled_now"]
         assert row["hold"] is row["held_since"] is row["confirmed_brokers"] is row["held_requests"] is None
-
-
-HOUR_S = 3600
-NEWER = confirmed(1, NOON, writer="ops", decision_id=None, held_requests=5, batch_id=1)
-SHORT, LONG = NOON + seconds(600), NOON + seconds(HOUR_S)
-TOLD: dict[str, tuple[list[Row], dict[str, Any]]] = {
-    "a broker that tells of a newer record counts once": (
-        [confirmed(1, AGO, held_requests=4), NEWER],
-        {"confirmed_brokers": 1, "held_requests": 5},
-    ),
-    "a release counts for days": (
-        [hold_fact("written", AGO), hold_fact("released", NOON - seconds(24 * HOUR_S), until=LONG)],
-        {"hold": "released"},
-    ),
-    "of two releases the later end counts": (
-        [
-            hold_fact("written", AGO),
-            hold_fact("released", AGO, until=SHORT),
-            hold_fact("released", AGO, None, until=LONG),
-        ],
-        {"released_until": LONG},
-    ),
-    "why a user is left out": (
-        [hold_fact("left_out", AGO, reason="it is never held")],
-        {"hold_reason": "it is never held"},
-    ),
-    "the newest record names writer and decision": (
-        [
-            confirmed(1, AGO, writer="stream", decision_id="old"),
-            hold_fact("would_hold", AGO, decision_id="z"),
-            hold_fact("written", NOON, writer="carol", decision_id="new"),
-        ],
-        {"writer": "carol", "decision_id": "new"},
-    ),
-}
-
-
-@pytest.mark.parametrize(("rows", "told"), TOLD.values(), ids=TOLD)
-def test_the_status_of_a_hold_tells_of_these_facts(tables: Path, rows: list[Row], told: dict[str, Any]) -> None:
-    found = status(tables, *rows)
-    assert found is not None
-    assert {name: found[name] for name in told} == told
-
-
-def test_a_plan_after_a_release_counts(tables: Path) -> None:
-    append(tables, "throttle_decisions", decision("User:m", AGO - seconds(60), action="RELEASE", reason="recovered"))
-    found = status(tables, hold_fact("would_hold", AGO))
-    assert found is not None
-    assert found["hold"] == "would be held"
-
-
-def test_a_broker_that_is_silent_is_not_live(tables: Path) -> None:
-    append(tables, "broker_status", broker_state(3, NOON - seconds(HOUR_S)))
-    found = status(tables, confirmed(1, AGO), confirmed(3, AGO))
-    assert found is not None
-    assert (found["confirmed_brokers"], found["live_brokers"]) == (1, 2)

@@ -7,29 +7,40 @@ from typing import Any
 import pytest
 
 from tables.query.sql_query import query
-from tests.unit.jobs.table_rows import NOON, append, decision, metrics, quarantined, seconds
+from tests.unit.jobs.table_rows import NOON, Row, append, decision, metrics, quarantined, seconds
 
 
 def ask(tables: Path, view: str, now: datetime = NOON) -> list[dict[str, Any]]:
     return query(str(tables), f"TABLE {view}", now).records()
 
 
+def until(begin_s: float, end_s: float, **values: Any) -> Row:
+    """A throttle, or its change, from and to so many seconds after noon."""
+    return decision("User:m", NOON + seconds(begin_s), throttled_until=NOON + seconds(end_s), **values)
+
+
 class TestPrincipalTimeline:
-    def test_an_interval_is_throttled_if_a_throttle_held_at_its_last_change(self, tmp_path: Path) -> None:
+    @pytest.mark.parametrize(
+        ("decisions", "throttled"),
+        [
+            ([until(30, 150), until(170, 170, action="RELEASE")], [False, True, True, False]),
+            ([until(0, 60), until(10, 70), until(20, 80)], [False, True, False, False]),
+            ([until(0, 600), until(90, 130, reason="quota_changed")], [False, True, True, False]),
+        ],
+        ids=["at its last change", "renewals make no second row", "a raised quota ends it sooner"],
+    )
+    def test_an_interval_is_throttled_if_a_throttle_held_at_its_last_change(
+        self, tmp_path: Path, decisions: list[Row], throttled: list[bool]
+    ) -> None:
         rows = [metrics("User:m", NOON + seconds(60 * minute), admitted_pids=minute) for minute in range(4)]
         append(tmp_path, "producer_id_metrics", *rows, metrics("User:a", NOON + seconds(60)))
-        held = decision("User:m", NOON + seconds(30), throttled_until=NOON + seconds(150))
-        release = decision("User:m", NOON + seconds(170), action="RELEASE", throttled_until=NOON + seconds(170))
-        append(tmp_path, "throttle_decisions", held, release)
+        append(tmp_path, "throttle_decisions", *decisions)
 
         timeline = ask(tmp_path, "principal_timeline")
 
         assert [(row["principal"], row["admitted_pids"], row["throttled"]) for row in timeline] == [
             ("User:a", 0, False),
-            ("User:m", 0, False),
-            ("User:m", 1, True),
-            ("User:m", 2, True),
-            ("User:m", 3, False),
+            *(("User:m", minute, is_throttled) for minute, is_throttled in enumerate(throttled)),
         ]
 
     def test_a_throttle_that_began_in_the_tick_of_the_last_change_holds(self, tmp_path: Path) -> None:
@@ -38,25 +49,6 @@ class TestPrincipalTimeline:
         append(tmp_path, "throttle_decisions", decision("User:m", NOON + seconds(24)))
 
         assert [row["throttled"] for row in ask(tmp_path, "principal_timeline")] == [False, True]
-
-    def test_a_throttle_renewed_meanwhile_makes_no_second_row(self, tmp_path: Path) -> None:
-        append(tmp_path, "producer_id_metrics", metrics("User:m", NOON + seconds(60)))
-        renewals = [decision("User:m", NOON + seconds(10 * number)) for number in range(3)]
-        append(tmp_path, "throttle_decisions", *renewals)
-
-        assert [row["throttled"] for row in ask(tmp_path, "principal_timeline")] == [True]
-
-    def test_a_throttle_that_a_raised_quota_ended_sooner_holds_no_longer(self, tmp_path: Path) -> None:
-        rows = [metrics("User:m", NOON + seconds(60 * minute)) for minute in range(1, 4)]
-        append(tmp_path, "producer_id_metrics", *rows)
-        append(
-            tmp_path,
-            "throttle_decisions",
-            decision("User:m", NOON, throttled_until=NOON + seconds(600)),
-            decision("User:m", NOON + seconds(90), throttled_until=NOON + seconds(130), reason="quota_changed"),
-        )
-
-        assert [row["throttled"] for row in ask(tmp_path, "principal_timeline")] == [True, True, False]
 
 
 class TestPidBudget:
