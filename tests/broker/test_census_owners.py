@@ -10,7 +10,7 @@ from broker.local.local_broker import LocalBroker
 from broker.occupancy import census
 from broker.occupancy.census import TAIL_MS, read_owners
 from lifecycle.occupancy import NOT_KNOWN_MS
-from wire.event_record import EventRecord, ProduceEvent, pack_events
+from wire.event_record import EventRecord
 from wire.plugin_reports import InitReport
 from wire.topics import PRODUCE_EVENTS, REPORTS
 
@@ -29,12 +29,8 @@ def init(cluster_id: str, producer_id: int, principal: str, at_ms: int) -> InitR
     )
 
 
-def event(producer_id: int, principal: str, at_ms: int) -> ProduceEvent:
-    return ProduceEvent(at_ms, principal, producer_id, 0, 1, "orders", 0)
-
-
-def events(*every: ProduceEvent) -> list[EventRecord]:
-    return [record for each in every for record in pack_events([each])]
+def event(producer_id: int, principal: str, at_ms: int) -> EventRecord:
+    return EventRecord(at_ms, principal, [0], [producer_id])
 
 
 def write(broker: LocalBroker, topic: str, *records: msgspec.Struct | bytes, at_ms: int = NOW_MS) -> None:
@@ -53,8 +49,8 @@ def test_an_append_tells_the_owner_and_else_the_last_who_was_handed_the_id(broke
     # A mirrored topic has reports of another cluster.
     write(broker, REPORTS, init("another cluster", pid + 4, "User:carol", NOW_MS - 95))
     # The topics have LogAppendTime: these are of now.
-    several = pack_events([event(pid + 2, "User:mallory", NOW_MS - 7), event(pid + 3, "User:mallory", NOW_MS - 6)])
-    write(broker, PRODUCE_EVENTS, b"rubbish", *events(event(pid + 2, "User:older", NOW_MS - 9)), *several)
+    several = EventRecord(NOW_MS - 7, "User:mallory", [0, 1], [pid + 2, pid + 3])
+    write(broker, PRODUCE_EVENTS, b"rubbish", event(pid + 2, "User:older", NOW_MS - 9), several)
 
     owners = read_owners(broker.admin_config(), np.arange(pid, pid + 5), NOW_MS)
 
@@ -69,7 +65,7 @@ def test_an_append_tells_the_owner_and_else_the_last_who_was_handed_the_id(broke
 
 
 def test_of_the_events_only_the_tail_is_read(broker: LocalBroker, pid: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    write(broker, PRODUCE_EVENTS, *events(event(pid, "User:mallory", NOW_MS)))
+    write(broker, PRODUCE_EVENTS, event(pid, "User:mallory", NOW_MS))
 
     # As if these had been written long ago.
     monkeypatch.setattr(census, "TAIL_MS", TAIL_MS - 2**42)

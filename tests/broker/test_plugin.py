@@ -26,7 +26,7 @@ from tests.kits.broker_kit import (
 )
 from tests.kits.hostile_kit import Hostile, batch
 from tests.kits.plugin_kit import frame, init_of, ready_topic
-from wire.event_record import MAX_RECORD_BYTES, ProduceEvent, parse_events
+from wire.event_record import ProduceEvent, parse_events
 from wire.plugin_reports import InitReport, StopReport
 from wire.topics import PRODUCE_EVENTS
 
@@ -69,7 +69,7 @@ def test_a_record_has_the_principal_as_its_key_and_is_not_too_large(broker: Loca
 
     records = [(key, value) for key, value in read_records(broker, PRODUCE_EVENTS) if topic.encode() in value]
     assert {key for key, _ in records} == {"User:mallory"}
-    assert max(len(value) for _, value in records) <= MAX_RECORD_BYTES
+    assert max(len(value) for _, value in records) <= 100_000
     # Events that come together are packed.
     assert max(len(parse_events(value)) for _, value in records) > 1
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from streaming.decode.records import decode
 from tests.kits.exploded_kit import block_of, table_of
-from wire.event_record import ProduceEvent, pack_events, parse_events
+from wire.event_record import EventGroup, EventRecord, parse_events
 
 NOW_MS = 1_790_000_000_000
 
@@ -137,29 +137,33 @@ def test_a_field_that_is_null_is_left_out_and_one_that_the_rules_do_not_read_may
 
 
 TEXTS = st.none() | st.sampled_from(["", "app", "é漢", "a\nb"])
-EVENTS = st.lists(
-    st.builds(
-        ProduceEvent,
-        timestamp_ms=st.integers(NOW_MS - 10**6, NOW_MS),
-        principal=st.just("User:alice"),
-        producer_id=st.integers(-1, 2**61),
-        producer_epoch=st.integers(0, 2),
-        broker_id=st.none() | st.integers(0, 2),
-        topic=st.sampled_from(["", "orders"]),
-        partition=st.integers(-1, 2),
-        client_id=TEXTS,
-        transactional_id=TEXTS,
-        address=TEXTS,
-        learning=st.booleans(),
-    ),
-    min_size=1,
-    max_size=30,
-)
+GROUPS = st.builds(EventGroup, st.sampled_from(["", "orders"]), TEXTS, TEXTS, TEXTS, st.booleans())
 
 
-@given(st.lists(EVENTS, min_size=1, max_size=4), st.booleans())
-def test_the_columns_of_records_are_the_events_that_were_packed(parts: list[list[ProduceEvent]], has_bad: bool) -> None:
-    values = [msgspec.json.encode(record) for part in parts for record in pack_events(part)]
+@st.composite
+def event_records(draw: st.DrawFn) -> EventRecord:
+    groups = draw(st.lists(GROUPS, max_size=4))
+
+    def column(values: st.SearchStrategy[int]) -> st.SearchStrategy[list[int]]:
+        return st.lists(values, min_size=size, max_size=size)
+
+    size = draw(st.integers(1, 30))
+    return EventRecord(
+        draw(st.integers(NOW_MS - 10**6, NOW_MS)),
+        "User:alice",
+        draw(column(st.integers(-(10**6), 0))),
+        draw(column(st.integers(-1, 2**61))),
+        draw(st.none() | st.integers(0, 2)),
+        groups,
+        draw(column(st.integers(0, len(groups) - 1)) if len(groups) > 1 else st.none()),
+        draw(st.none() | column(st.integers(0, 2))),
+        draw(st.none() | column(st.integers(-1, 2))),
+    )
+
+
+@given(st.lists(event_records(), min_size=1, max_size=4), st.booleans())
+def test_the_columns_of_records_are_the_events_in_them(every: list[EventRecord], has_bad: bool) -> None:
+    values = [msgspec.json.encode(record) for record in every]
 
     block = decode(records([b"broken"] * has_bad + values))
 

@@ -9,7 +9,7 @@ import pytest
 
 import wire
 from streaming.decode.exploded import EVENT_SCHEMA, GROUP_NAMES
-from wire.event_record import MAX_EVENTS, MAX_RECORD_BYTES, EventGroup, EventRecord
+from wire.event_record import MAX_EVENTS, EventGroup, EventRecord
 from wire.holds import (
     EVERYBODY,
     HOLD_ANY_AUTHORIZER,
@@ -154,7 +154,6 @@ def test_the_plugin_offers_the_reports_that_are_defined() -> None:
 
 def test_the_plugin_packs_as_many_events_into_a_record_as_readers_take() -> None:
     assert f"MOST_EVENTS = {MAX_EVENTS};" in source_of("pidquota.EventRecords")
-    assert f"MOST_RECORD_BYTES = {MAX_RECORD_BYTES:_};" in source_of("pidquota.KafkaWriter")
 
 
 def test_the_plugin_writes_to_the_topics_that_are_defined() -> None:
