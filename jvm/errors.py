@@ -6,20 +6,8 @@ class JvmError(Exception):
 
 
 class JavaError(JvmError):
-    """Base class of errors about the Java installation."""
-
-
-class JavaMissingError(JavaError):
-    """Raised when there is no usable Java."""
-
-
-class JavaTooOldError(JavaError):
-    """Raised when Java is too old."""
+    """Raised when there is no usable Java, or Java is too old."""
 
 
 class JarsError(JvmError):
     """Raised when jars can't be fetched, are incomplete or altered, or when the plugin does not compile."""
-
-
-class PysparkMissingError(JarsError):
-    """Raised when pyspark, which contains Ivy, is not installed or lacks its jars."""

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from jvm.errors import JarsError, JvmError, PysparkMissingError
+from jvm.errors import JarsError, JvmError
 from jvm.java import find_java
 from jvm.process import reading
 
@@ -186,7 +186,7 @@ def _ivy_jar() -> Path:
         wheel = f"pid_quota-{metadata.version('pid-quota')}-py3-none-any.whl"
         found = f"at {folders[0]} lacks its jars" if folders else "is not installed"
         msg = f"pyspark, whose Ivy fetches the jars, {found}: pip install '{wheel}[spark]'"
-        raise PysparkMissingError(msg)
+        raise JarsError(msg)
     return jars[-1]
 
 

@@ -7,7 +7,7 @@ import subprocess
 from functools import lru_cache
 from pathlib import Path
 
-from jvm.errors import JavaMissingError, JavaTooOldError
+from jvm.errors import JavaError
 from jvm.process import run_to_end
 
 JAVA_MINIMUM_VERSION = 17
@@ -31,8 +31,7 @@ def find_java() -> str:
     """Return the path of `java`: in `JAVA_HOME` if set, else the first on `PATH`.
 
     Raises:
-        JavaMissingError: If there is no `java`, or it does not run.
-        JavaTooOldError: If Java is older than `JAVA_MINIMUM_VERSION`.
+        JavaError: If there is no `java`, it does not run, or it is older than `JAVA_MINIMUM_VERSION`.
     """
     java, origin = _locate()
     answer = java_version(java)
@@ -43,13 +42,13 @@ def find_java() -> str:
             f"{java} ({origin}) printed {first_line!r} instead of its version: "
             f"install a JDK {JAVA_MINIMUM_VERSION} or newer, or set JAVA_HOME"
         )
-        raise JavaMissingError(msg)
+        raise JavaError(msg)
     if int(version[1]) < JAVA_MINIMUM_VERSION:
         msg = (
             f"Java {version[1]} found at {java} ({origin}), Java {JAVA_MINIMUM_VERSION} or newer needed: "
             f"install a newer JDK or point JAVA_HOME at one"
         )
-        raise JavaTooOldError(msg)
+        raise JavaError(msg)
     return java
 
 
@@ -62,7 +61,7 @@ def _locate() -> tuple[str, str]:
                 f"JAVA_HOME is {home}, but {java} is missing or not executable: "
                 f"correct or unset JAVA_HOME (Java {JAVA_MINIMUM_VERSION} or newer needed)"
             )
-            raise JavaMissingError(msg)
+            raise JavaError(msg)
         return str(java), "from JAVA_HOME"
     found = shutil.which("java")
     if found is None:
@@ -70,7 +69,7 @@ def _locate() -> tuple[str, str]:
             f"no java found (JAVA_HOME is not set, none on PATH): "
             f"install a JDK {JAVA_MINIMUM_VERSION} or newer, or set JAVA_HOME"
         )
-        raise JavaMissingError(msg)
+        raise JavaError(msg)
     return found, "from PATH"
 
 

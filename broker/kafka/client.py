@@ -113,12 +113,10 @@ class KafkaAdmin(Closing):
         """Send a request; see `RawAdmin.ask`. The response may contain errors."""
         return self.call(lambda client: client.ask(request, node_id))
 
-    def brokers(self, *, up_only: bool = True) -> dict[int, str]:
-        """Return brokers' hosts by id. `up_only` skips stopped brokers, and killed brokers after 9 s."""
+    def brokers(self) -> list[int]:
+        """Return the ids of brokers that are up. A killed broker counts as up for 9 s."""
         cluster = self.call(lambda client: client.describe_cluster())
-        up = [each for each in cluster["brokers"] if not (up_only and each.get("is_fenced"))]
-        # Before Kafka 2.8, kafka-python answers from metadata, in which the id has another name.
-        return dict(sorted((int(each.get("broker_id", each.get("node_id"))), str(each.get("host"))) for each in up))
+        return sorted(each["broker_id"] for each in cluster["brokers"] if not each.get("is_fenced"))
 
     def broker_settings(self, broker_id: int) -> Mapping[str, Mapping[str, Any]]:
         """Return a broker's settings as kafka-python describes them. Passwords and plugins' values are None."""

@@ -15,9 +15,9 @@ from confluent_kafka.admin import (
 )
 
 from broker.errors import TopicError
-from broker.kafka.errors import name_of, reason_of
+from broker.kafka.errors import name_of
 from broker.kafka.roles import KafkaRight, run_rights
-from broker.kafka.silence import is_silence, no_answer
+from broker.kafka.silence import result_of
 from broker.kafka.topics import DEFAULT_TIMEOUT_S, admin_client, seen_by_brokers
 from quota.typed import typed
 
@@ -126,17 +126,13 @@ class Grants:
         return found
 
     def _result(self, asked: "Future[Any]", failure: str) -> Any:
-        try:
-            return asked.result()
-        except KafkaException as error:
-            if is_silence(error):
-                raise no_answer(self._config, failure, error) from error
-            if name_of(error) == "SECURITY_DISABLED":
-                needed = "the brokers run no authorizer, so no user needs a right"
-            else:
-                needed = "DESCRIBE and ALTER on the cluster are needed"
-            msg = f"{failure} ({reason_of(error)}): {needed}"
-            raise TopicError(msg) from error
+        return result_of(asked, self._config, failure, _remedy)
+
+
+def _remedy(error: KafkaException) -> str:
+    if name_of(error) == "SECURITY_DISABLED":
+        return "the brokers run no authorizer, so no user needs a right"
+    return "DESCRIBE and ALTER on the cluster are needed"
 
 
 def binding_of(principal: str, right: KafkaRight) -> AclBinding:

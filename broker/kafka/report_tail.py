@@ -1,7 +1,7 @@
 """Reads the plugins' newest states from the end of the topic `pid-quota-reports`."""
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
@@ -41,7 +41,7 @@ def newest_states(config: Mapping[str, str]) -> dict[int, DatedState]:
         BrokerUnreachableError: If the topic can't be read.
     """
     about = admin_client(config).metadata()
-    tail = _Tail(str(about.cluster_id))
+    newest: dict[int, DatedState] = {}
     with reading(config, REPORTS, "newest", _TIMEOUT_S) as (consumer, ranges):
         if not ranges:
             msg = (
@@ -50,42 +50,25 @@ def newest_states(config: Mapping[str, str]) -> dict[int, DatedState]:
             )
             raise TopicMissingError(msg)
         for partition, (low, high) in ranges.items():
-            tail.begin()
+            oldest_ms = 0
             for begin in range(high - _PORTION, max(low, high - MAX_RECORDS) - _PORTION, -_PORTION):
-                portion = range(max(low, begin), begin + _PORTION)
-                tail.see(_records(consumer, partition, portion))
-                if tail.is_read or tail.newest.keys() >= about.brokers.keys():
+                records = list(_records(consumer, partition, range(max(low, begin), begin + _PORTION)))
+                newest = _states(records, str(about.cluster_id)) | newest
+                times = [each.timestamp()[1] for each in records]
+                oldest_ms = max(oldest_ms, max(times, default=0) - LOOK_BACK_MS)
+                if newest.keys() >= about.brokers.keys() or min(times, default=oldest_ms) < oldest_ms:
                     break
-    return tail.newest
+    return newest
 
 
-class _Tail:
-    """The newest states in portions of a partition, which come last portion first."""
-
-    def __init__(self, cluster_id: str) -> None:
-        self._cluster_id = cluster_id
-        self._end_ms: int | None = None
-        self.newest: dict[int, DatedState] = {}
-        self.is_read = False
-
-    def begin(self) -> None:
-        """Begin with another partition."""
-        self._end_ms, self.is_read = None, False
-
-    def see(self, records: Iterator[Message]) -> None:
-        """Take the states of a portion."""
-        times = list[int]()
-        for message in records:
-            appended_ms = message.timestamp()[1]
-            times.append(appended_ms)
-            report = parse_report(message.value())
-            if isinstance(report, PluginState) and report.cluster_id == self._cluster_id:
-                known = self.newest.get(report.broker_id)
-                if known is None or appended_ms >= known.appended_ms:
-                    self.newest[report.broker_id] = DatedState(report, appended_ms)
-        if times:
-            self._end_ms = times[-1] if self._end_ms is None else self._end_ms
-            self.is_read = times[0] < self._end_ms - LOOK_BACK_MS
+def _states(records: Iterable[Message], cluster_id: str) -> dict[int, DatedState]:
+    """Return the last state of each broker's plugin in records."""
+    reports = ((each, parse_report(each.value())) for each in records)
+    return {
+        report.broker_id: DatedState(report, message.timestamp()[1])
+        for message, report in reports
+        if isinstance(report, PluginState) and report.cluster_id == cluster_id
+    }
 
 
 def _records(consumer: Consumer, partition: int, portion: range) -> Iterator[Message]:

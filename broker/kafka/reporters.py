@@ -28,7 +28,7 @@ def switch_plugin(admin: KafkaAdmin, *, on: bool, broker_ids: Sequence[int] | No
 
     By default, change all brokers that are up.
     """
-    up = list(with_retries(admin.brokers))
+    up = with_retries(admin.brokers)
     return [
         _switch(admin, broker, on=on)
         if broker in up

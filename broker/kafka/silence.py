@@ -1,13 +1,13 @@
 """Tells which brokers are silent after a request without an answer. A broker that hangs still accepts connections."""
 
-from collections.abc import Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, ClusterMetadata
 
-from broker.errors import BrokerUnreachableError
+from broker.errors import BrokerUnreachableError, TopicError
 from broker.kafka.errors import name_of, reason_of, unreachable
 
 _ANSWER_S = 3.0
@@ -15,9 +15,22 @@ _MOST_ASKED = 32
 _SILENT = frozenset({"_TIMED_OUT", "_TIMED_OUT_QUEUE", "_TRANSPORT", "_ALL_BROKERS_DOWN", "REQUEST_TIMED_OUT"})
 
 
-def is_silence(error: KafkaException) -> bool:
-    """Return whether a request failed because no answer came, rather than by an answer."""
-    return name_of(error) in _SILENT
+def result_of(
+    asked: Future[Any], config: Mapping[str, str], failure: str, remedy: Callable[[KafkaException], str]
+) -> Any:
+    """Return a request's result.
+
+    Raises:
+        BrokerUnreachableError: If no answer came.
+        TopicError: If a broker refused the request.
+    """
+    try:
+        return asked.result()
+    except KafkaException as error:
+        if name_of(error) in _SILENT:
+            raise no_answer(config, failure, error) from error
+        msg = f"{failure} ({reason_of(error)}): {remedy(error)}"
+        raise TopicError(msg) from error
 
 
 def no_answer(config: Mapping[str, str], failure: str, error: KafkaException) -> BrokerUnreachableError:

@@ -10,8 +10,8 @@ from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 from confluent_kafka.cimpl import NewTopic
 
 from broker.errors import TopicError
-from broker.kafka.errors import name_of, reason_of
-from broker.kafka.silence import is_silence, no_answer
+from broker.kafka.errors import name_of
+from broker.kafka.silence import result_of
 from broker.kafka.topics import DEFAULT_TIMEOUT_S, admin_client, create_topics, existing_topics, seen_by_brokers
 from wire.topics import EVENT_PARTITIONS, NEW_TOPIC_SETTINGS, PRODUCE_EVENTS, topic_settings
 
@@ -152,13 +152,7 @@ class TopicSetup:
             self._result(answer, f"can't alter topic {plan.name!r}", "ALTER_CONFIGS on it")
 
     def _result(self, answer: Future[Any], failure: str, needed: str) -> Any:
-        try:
-            return answer.result()
-        except KafkaException as error:
-            if is_silence(error):
-                raise no_answer(self._config, failure, error) from error
-            msg = f"{failure} ({reason_of(error)}): {needed} is needed"
-            raise TopicError(msg) from error
+        return result_of(answer, self._config, failure, lambda _: f"{needed} is needed")
 
 
 def _is_gone(answer: Future[Any]) -> bool:

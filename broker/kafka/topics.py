@@ -10,7 +10,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from broker.errors import TopicError, TopicMissingError
 from broker.kafka.errors import login_refused, name_of, reason_of, unreachable
-from broker.kafka.silence import is_silence, no_answer
+from broker.kafka.silence import no_answer, result_of
 
 DEFAULT_TIMEOUT_S = 15.0
 
@@ -90,16 +90,10 @@ def create_topics(admin: Admin, wanted: Sequence[NewTopic], timeout_s: float = D
     created = {}
     answers = admin.create_topics(list(wanted), operation_timeout=timeout_s, request_timeout=timeout_s)
     for name, answer in answers.items():
-        created[name] = True
-        try:
-            answer.result()
-        except KafkaException as error:
-            if is_silence(error):
-                raise no_answer(admin.config, f"can't create topic {name!r}", error) from error
-            if name_of(error) != "TOPIC_ALREADY_EXISTS":
-                msg = f"can't create topic {name!r} ({reason_of(error)}): {_remedy(error)}"
-                raise TopicError(msg) from error
-            created[name] = False
+        error = answer.exception()
+        created[name] = not (isinstance(error, KafkaException) and name_of(error) == "TOPIC_ALREADY_EXISTS")
+        if created[name]:
+            result_of(answer, admin.config, f"can't create topic {name!r}", _remedy)
     if not seen_by_brokers(lambda: created.keys() <= existing_topics(admin, timeout_s).keys(), timeout_s):
         names = ", ".join(sorted(created))
         msg = f"topics {names} exist, but are not visible after {timeout_s:g} s: try again, or grant DESCRIBE on them"

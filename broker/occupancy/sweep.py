@@ -134,7 +134,7 @@ def last_batches(
     """Return the time of each producer id's last batch (ms since the epoch), and the unanswered partitions."""
     newest: dict[int, int] = {}
     with ProducersAdmin(kafka) as admin:
-        brokers = list(with_retries(admin.brokers))
+        brokers = with_retries(admin.brokers)
         # Ask only leaders, because a leader has all entries of its followers.
         led = [replace(each, replicas=(each.leader,)) for each in placements(admin) if each.leader is not None]
         swept = sweep(admin, led, brokers, progress=report)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from jvm import jar_sets
-from jvm.errors import JarsError, PysparkMissingError
+from jvm.errors import JarsError
 
 IVY_FILE = resources.files("jvm").joinpath("ivy.xml").read_bytes()
 
@@ -106,7 +106,7 @@ def test_the_pins_are_of_the_jars_that_are_used_here(request: pytest.FixtureRequ
 def test_without_pyspark_the_remedy_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda _name: None)
 
-    with pytest.raises(PysparkMissingError, match=r"pip install 'pid_quota-[\d.]+-py3-none-any.whl\[spark\]'"):
+    with pytest.raises(JarsError, match=r"pip install 'pid_quota-[\d.]+-py3-none-any.whl\[spark\]'"):
         jar_sets.ensure_jars(tmp_path)
 
 

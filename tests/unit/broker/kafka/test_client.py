@@ -68,12 +68,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> 
 
 def test_brokers_that_are_down_are_left_out() -> None:
     brokers[:] = [{"broker_id": 3, "is_fenced": False}, {"broker_id": 2, "is_fenced": True}, {"broker_id": 1}]
-    assert list(KafkaAdmin(SETTINGS).brokers()) == [1, 3]
-
-
-def test_answers_of_brokers_before_kafka_2_8_name_ids_otherwise() -> None:
-    brokers[:] = [{"node_id": 2}, {"node_id": 1}]
-    assert list(KafkaAdmin(SETTINGS).brokers()) == [1, 2]
+    assert KafkaAdmin(SETTINGS).brokers() == [1, 3]
 
 
 @pytest.mark.parametrize(

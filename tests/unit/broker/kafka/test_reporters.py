@@ -17,8 +17,8 @@ class Brokers:
         self.reporters = {int(name.removeprefix("b")): value for name, value in reporters.items()}
         self.refusing: set[int] = set()
 
-    def brokers(self) -> dict[int, str]:
-        return dict.fromkeys(sorted(self.reporters), "host")
+    def brokers(self) -> list[int]:
+        return sorted(self.reporters)
 
     def require_setting(self, broker_id: int, name: str) -> dict[str, str]:
         assert name == SETTING

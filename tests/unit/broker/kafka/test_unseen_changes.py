@@ -43,7 +43,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 @pytest.fixture
 def admin(monkeypatch: pytest.MonkeyPatch) -> Mock:
-    admin = Mock(Admin)
+    admin = Mock(Admin, config={})
     for module in ("topics", "topic_setup", "grants"):
         monkeypatch.setattr(f"broker.kafka.{module}.admin_client", lambda _: admin)
     return admin
