@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -84,7 +84,7 @@ def end(process: subprocess.Popen[bytes], within_s: float) -> None:
         with suppress(subprocess.TimeoutExpired):
             process.wait(within_s)
             # Spark's JVM removes temporary files after Python has ended.
-            rest = _Rest(process.pid, time.monotonic)
+            rest = _Rest(process.pid)
             while not rest.is_over():
                 time.sleep(_POLL_S)
     finally:
@@ -98,8 +98,8 @@ def end(process: subprocess.Popen[bytes], within_s: float) -> None:
 class _Rest:
     """The members of a group whose leader has ended: terminated after `_ALONE_S`, killed after `_LEFT_S`."""
 
-    def __init__(self, group: int, clock: Callable[[], float]) -> None:
-        self._group, self._clock, self._since_s = group, clock, clock()
+    def __init__(self, group: int) -> None:
+        self._group, self._since_s = group, time.monotonic()
         self._is_told = False
 
     def is_over(self) -> bool:
@@ -107,7 +107,7 @@ class _Rest:
         with suppress(ChildProcessError):
             # If this process is a container's first, it inherits orphans. A zombie stays in the group until `waitpid`.
             os.waitpid(-self._group, os.WNOHANG)
-        left_s = self._clock() - self._since_s
+        left_s = time.monotonic() - self._since_s
         number: int = signal.SIGKILL if left_s > _LEFT_S else 0
         if not (number or self._is_told) and left_s > _ALONE_S:
             self._is_told, number = True, signal.SIGTERM
@@ -127,10 +127,8 @@ class Watched:
         environment: Mapping[str, str] | None = None,
         *,
         hands_down: Sequence[int] = (),
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Start the program. It inherits the file descriptors `hands_down`."""
-        self._clock = clock
         self._rest: _Rest | None = None
         self._process = subprocess.Popen(
             [*_WATCHED, *command],
@@ -157,7 +155,7 @@ class Watched:
         code = self._process.poll()
         if code is None:
             return None
-        self._rest = self._rest or _Rest(self.pid, self._clock)
+        self._rest = self._rest or _Rest(self.pid)
         if self._process.stdin and not self._process.stdin.closed:
             if not self._rest.is_over():
                 return None

@@ -14,7 +14,7 @@ from broker.enforcement.model import (
     PlannedDecision,
     Situation,
 )
-from broker.enforcement.plan import plan
+from broker.enforcement.plan import plan, unplanned
 from quota.limits import Quotas
 from wire.holds import WriterRecord
 
@@ -152,12 +152,15 @@ class Enforcer:
         self._epoch = self._epoch or _next_epoch(topic.state, self._writer, self._start_ms)
         if self._limits.enforce:
             self._announce(topic, steady_ms)
-        situation = self._situation(topic.state, decisions, quotas, steady_ms)
-        made = plan(situation)
+        now_ms = topic.state.time.now_ms(steady_ms)
+        if now_ms is None:
+            made = unplanned(decisions.newest, "the brokers' time is unknown, or it went back")
+        else:
+            made = plan(self._situation(topic.state, decisions, quotas, now_ms, steady_ms))
         if made.changes:
             topic.write(made.changes)
         self._written_ms |= {each.principal: steady_ms for each in made.changes}
-        self._say(made, situation.now_ms)
+        self._say(made, now_ms)
         self._measure(topic.state, made, steady_ms)
         return made
 
@@ -182,10 +185,12 @@ class Enforcer:
             topic.announce(topic.state.announcement(self._writer, self._epoch, now_ms))
             self._announced_ms = steady_ms
 
-    def _situation(self, state: HoldState, decisions: Decisions, quotas: Quotas, steady_ms: int) -> Situation:
+    def _situation(
+        self, state: HoldState, decisions: Decisions, quotas: Quotas, now_ms: int, steady_ms: int
+    ) -> Situation:
         live = state.live(steady_ms)
         return Situation(
-            now_ms=state.time.now_ms(steady_ms),
+            now_ms=now_ms,
             decisions=dict(decisions.newest),
             quotas=quotas,
             window_ms=self._window_ms,

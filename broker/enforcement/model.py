@@ -101,7 +101,7 @@ class Situation:
     """All that a plan depends on.
 
     Attributes:
-        now_ms: the brokers' time; None if it is unknown, or if it went back and may be wrong.
+        now_ms: the brokers' time.
         decisions: the newest decision of each principal, by principal.
         unsteady: why a principal's decisions do not count, by principal: its ledger is saturated, or learns.
         holds, releases: the newest records of the topic, by principal.
@@ -111,7 +111,7 @@ class Situation:
         writers: what streams say of themselves, by id.
     """
 
-    now_ms: int | None
+    now_ms: int
     decisions: Mapping[str, NewestDecision]
     quotas: Quotas
     window_ms: int
@@ -129,7 +129,7 @@ class Situation:
     def is_released(self, principal: str) -> bool:
         """Whether a release of the principal, or of everybody, is in force."""
         found = (self.releases.get(each) for each in (principal, EVERYBODY))
-        return any(each and self.now_ms is not None and each.ends_ms > self.now_ms for each in found)
+        return any(each and each.ends_ms > self.now_ms for each in found)
 
 
 @dataclass(frozen=True)

@@ -29,36 +29,35 @@ _UNKNOWN = NO_COORDINATOR_YET | {
 class OwnRights:
     """The rights of the user in the client settings."""
 
-    def __init__(self, settings: Mapping[str, str], timeout_s: float = DEFAULT_TIMEOUT_S) -> None:
-        self._settings, self._timeout_s = settings, timeout_s
-        self._admin = admin_client(settings)
+    def __init__(self, settings: Mapping[str, str]) -> None:
+        self._settings, self._admin = settings, admin_client(settings)
 
     def missing(self, rights: Iterable[KafkaRight]) -> list[KafkaRight]:
         """Return the rights that this user lacks. Raises BrokerUnreachableError or LoginRefusedError."""
         # `metadata` reports a refused login. The other requests only report that no broker answers.
-        self._admin.metadata(self._timeout_s)
+        self._admin.metadata()
         return [right for right in rights if right.operation not in self._operations(right)]
 
     def _operations(self, right: KafkaRight) -> set[AclOperation]:
         asked: Mapping[str, Future[Any]]
         if right.kind is ResourceType.GROUP:
             asked = self._admin.describe_consumer_groups(
-                [right.name], include_authorized_operations=True, request_timeout=self._timeout_s
+                [right.name], include_authorized_operations=True, request_timeout=DEFAULT_TIMEOUT_S
             )
         else:
             asked = self._admin.describe_topics(
-                TopicCollection([right.name]), include_authorized_operations=True, request_timeout=self._timeout_s
+                TopicCollection([right.name]), include_authorized_operations=True, request_timeout=DEFAULT_TIMEOUT_S
             )
         return operations_of(asked[right.name], self._settings["bootstrap.servers"])
 
 
-def sees_every_topic(settings: Mapping[str, str], timeout_s: float = DEFAULT_TIMEOUT_S) -> bool:
+def sees_every_topic(settings: Mapping[str, str]) -> bool:
     """Return whether brokers hide no topic from this user."""
     # For a name that no topic has, brokers refuse a user who may not see all topics.
     name = f"{uuid.uuid4().hex}-of-pid-quota"
     # A client that is collected takes its answers with it.
     admin = admin_client(settings)
-    error = admin.describe_topics(TopicCollection([name]), request_timeout=timeout_s)[name].exception()
+    error = admin.describe_topics(TopicCollection([name]), request_timeout=DEFAULT_TIMEOUT_S)[name].exception()
     return not (isinstance(error, KafkaException) and "AUTHORIZATION" in name_of(error))
 
 

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Literal, TypeVar
+from typing import TypeVar
 
 import msgspec
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Message, TopicPartition
@@ -10,6 +10,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Message,
 from broker.closing import Closing
 from broker.errors import BrokerUnreachableError, TopicMissingError
 from broker.kafka.errors import name_of, reason_of
+from broker.kafka.roles import OUR_GROUPS
 
 _BATCH = 10_000
 _TIMEOUT_S = 15.0
@@ -62,19 +63,18 @@ class TopicReader(Closing):
         config: Mapping[str, str],
         topic: str,
         timeout_s: float = _TIMEOUT_S,
-        group: str = "pid-quota",
-        start: int | Literal["beginning", "end"] = "beginning",
+        start: int | None = None,
         only: int | None = None,
     ) -> None:
         """Begin to fetch.
 
-        The user needs READ on `group`. `start` may be a time in ms since the epoch. `only` is a partition.
+        `start` is a time in ms since the epoch, by default the beginning. `only` is a partition.
         """
         self._config = config
         self._topic = topic
         self._timeout_s = timeout_s
         # librdkafka requires a group, which this consumer neither joins nor writes to.
-        settings: dict[str, str | int | float | bool] = {"group.id": group, "enable.auto.commit": False}
+        settings: dict[str, str | int | float | bool] = {"group.id": OUR_GROUPS, "enable.auto.commit": False}
         settings |= {"auto.offset.reset": "earliest", "enable.partition.eof": False, "log_level": 0}
         self._consumer = Consumer({**config, **settings})
         try:
@@ -99,12 +99,10 @@ class TopicReader(Closing):
             raise TopicMissingError(msg)
         return sorted(about.partitions)
 
-    def _starts(self, start: int | Literal["beginning", "end"], found: Mapping[int, tuple[int, int]]) -> dict[int, int]:
-        if start == "beginning":
+    def _starts(self, start: int | None, found: Mapping[int, tuple[int, int]]) -> dict[int, int]:
+        if start is None:
             return dict.fromkeys(found, OFFSET_BEGINNING)
         starts = {number: end for number, (_, end) in found.items()}
-        if start == "end":
-            return starts
         asked = [TopicPartition(self._topic, number, start) for number in found]
         answers = self._consumer.offsets_for_times(asked, self._timeout_s)
         return starts | {at.partition: at.offset for at in answers if at.offset >= 0}

@@ -100,6 +100,6 @@ def after(before: Situation, made: Plan) -> Situation:
         if change.hold is None:
             del holds[change.principal]
         else:
-            ends_ms = (before.now_ms or 0) + change.hold.hold_ms
+            ends_ms = before.now_ms + change.hold.hold_ms
             holds[change.principal] = HeldRecord(change.principal, change.hold, ends_ms)
     return replace(before, holds=holds)

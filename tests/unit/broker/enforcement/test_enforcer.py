@@ -189,6 +189,8 @@ def test_an_unknown_time_ends_nothing_and_begins_nothing(bench: Bench) -> None:
     bench.topic.appended_ms -= WINDOW_MS
     bench.see(replace(released(), decided_at_ms=NOW_MS + 1), decision(ALICE))
     assert [bench.step() for _ in range(30)] == [0] * 30
+    left_out = {each.reason for each in bench.notes if each.state == "left_out"}
+    assert left_out == {"the brokers' time is unknown, or it went back"}
 
 
 def test_a_report_that_comes_after_a_newer_one_of_its_broker_does_not_count(bench: Bench) -> None:

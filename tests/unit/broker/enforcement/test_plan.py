@@ -144,11 +144,6 @@ CASES = {
         situation(decision(), has_authorizer=False), (), "no broker has the plugin's authorizer"
     ),
     "brokers that are down count as one": Case(situation(decision(), holds=[record()], brokers=0), ()),
-    "an unknown time begins nothing and ends nothing": Case(
-        situation(decision(), released(ALICE), holds=[record(ALICE)], now_ms=None),
-        (),
-        "the brokers' time is unknown, or it went back",
-    ),
     "a later start of the same stream has taken over": Case(
         situation(decision(), holds=[record(ALICE, writer_epoch=EPOCH + 1)]),
         (),

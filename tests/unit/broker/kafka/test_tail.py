@@ -1,6 +1,5 @@
 import socket
 from types import SimpleNamespace
-from typing import Literal
 
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, TopicPartition
@@ -35,13 +34,12 @@ class TwoPartitions:
 @pytest.mark.parametrize(
     ("start", "offsets"),
     [
-        ("beginning", {0: OFFSET_BEGINNING, 1: OFFSET_BEGINNING}),
-        ("end", {0: 10, 1: 0}),
+        (None, {0: OFFSET_BEGINNING, 1: OFFSET_BEGINNING}),
         (START_MS, {0: 8, 1: 0}),
     ],
 )
 def test_it_is_assigned_its_start_and_nothing_before(
-    start: int | Literal["beginning", "end"], offsets: dict[int, int], monkeypatch: pytest.MonkeyPatch
+    start: int | None, offsets: dict[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     consumers: list[TwoPartitions] = []
 
