@@ -1,11 +1,9 @@
 package pidquota;
 
 import java.util.ArrayList;
-import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.Objects;
 import java.util.function.Predicate;
 
 import pidquota.PidMemory.Event;
@@ -68,8 +66,8 @@ final class EventRecords {
         private final int mostBytes;
         private final Predicate<Event> isLearning;
         private final List<Event> events = new ArrayList<>();
-        private final Map<Group, Integer> groups = new HashMap<>();
-        private final List<JsonFields> groupFields = new ArrayList<>();
+        /** Number of each group, by what its events share. */
+        private final Map<String, Integer> groups = new LinkedHashMap<>();
         private final List<Integer> groupOf = new ArrayList<>();
         private int bytes;
 
@@ -81,21 +79,15 @@ final class EventRecords {
 
         /** Add an event. Return false if the record is full; the first event always fits. */
         boolean add(Event event) {
-            Group group = new Group(event, isLearning.test(event));
-            Integer number = groups.get(group);
-            JsonFields fields = number == null ? group.fields() : null;
-            int more = EVENT_BYTES + (fields == null ? 0 : GROUP_BYTES + 3 * fields.length());
+            String group = shared(event.entry, isLearning.test(event));
+            int more = EVENT_BYTES + (groups.containsKey(group) ? 0 : GROUP_BYTES + 3 * group.length());
             if (!events.isEmpty() && (events.size() >= MOST_EVENTS || bytes + more > mostBytes)) {
                 return false;
             }
-            if (number == null) {
-                number = groups.size();
-                groups.put(group, number);
-                groupFields.add(fields);
-            }
+            groups.putIfAbsent(group, groups.size());
+            groupOf.add(groups.get(group));
             bytes += more;
             events.add(event);
-            groupOf.add(number);
             return true;
         }
 
@@ -106,8 +98,8 @@ final class EventRecords {
                 .add("timestamp_ms", first.timestampMs).add("principal", first.entry.principal).add("broker_id", brokerId)
                 .add("after_ms", size, i -> events.get(i).timestampMs - first.timestampMs)
                 .add("producer_ids", size, i -> events.get(i).entry.producerId)
-                .add("groups", groupFields);
-            if (groupFields.size() > 1) {
+                .addObjects("groups", groups.keySet());
+            if (groups.size() > 1) {
                 fields.add("group", size, groupOf::get);
             }
             if (events.stream().anyMatch(event -> event.entry.epoch != 0)) {
@@ -118,36 +110,10 @@ final class EventRecords {
         }
     }
 
-    /** What several events of a record share. */
-    private static final class Group {
-        private final PidMemory.Entry entry;
-        private final boolean isLearning;
-
-        Group(Event event, boolean isLearning) {
-            entry = event.entry;
-            this.isLearning = isLearning;
-        }
-
-        JsonFields fields() {
-            JsonFields fields = new JsonFields().add("topic", entry.topic).add("client_id", entry.clientId)
-                .add("transactional_id", entry.transactionalId).add("address", entry.address);
-            return isLearning ? fields.add("learning", true) : fields;
-        }
-
-        @Override
-        public int hashCode() {
-            return Objects.hash(entry.topic, entry.clientId, entry.transactionalId, entry.address, isLearning);
-        }
-
-        @Override
-        public boolean equals(Object other) {
-            if (!(other instanceof Group)) {
-                return false;
-            }
-            PidMemory.Entry its = ((Group) other).entry;
-            return isLearning == ((Group) other).isLearning && Objects.equals(entry.topic, its.topic)
-                && Objects.equals(entry.clientId, its.clientId) && Objects.equals(entry.address, its.address)
-                && Objects.equals(entry.transactionalId, its.transactionalId);
-        }
+    /** The fields that several events of a record share, as JSON. */
+    private static String shared(PidMemory.Entry entry, boolean isLearning) {
+        JsonFields fields = new JsonFields().add("topic", entry.topic).add("client_id", entry.clientId)
+            .add("transactional_id", entry.transactionalId).add("address", entry.address);
+        return (isLearning ? fields.add("learning", true) : fields).toString();
     }
 }

@@ -152,11 +152,11 @@ final class Holds {
 
     /** Return a report's fields. Each hold that has ended is in one report. */
     JsonFields report(long offset) {
-        List<JsonFields> held = new ArrayList<>();
+        List<String> held = new ArrayList<>();
         int chars = 0;
         ended.addAll(inForce.values());
         for (Hold hold : ended) {
-            JsonFields fields = hold.fields();
+            String fields = hold.fields();
             chars += fields.length();
             if (chars <= MAX_REPORT_CHARS) {
                 held.add(fields);
@@ -170,7 +170,7 @@ final class Holds {
                 released.add(principal);
             }
         }
-        return new JsonFields().add("offset", offset).add("held", held).addTexts("released", released)
+        return new JsonFields().add("offset", offset).addObjects("held", held).addTexts("released", released)
             .add("ignored", ignored);
     }
 
@@ -229,10 +229,10 @@ final class Holds {
             return true;
         }
 
-        private JsonFields fields() {
+        private String fields() {
             return new JsonFields().add("principal", principal).add("decision_id", decisionId).add("writer", writer)
                 .add("since_ms", sinceMs).add("ends_ms", endsMs).add("held_requests", heldRequests.sum())
-                .add("let_in", letIn.sum()).add("ended", end);
+                .add("let_in", letIn.sum()).add("ended", end).toString();
         }
     }
 }

@@ -10,7 +10,6 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
 import javax.security.auth.login.AppConfigurationEntry;
-import javax.security.auth.login.AppConfigurationEntry.LoginModuleControlFlag;
 import javax.security.auth.login.Configuration;
 
 import org.apache.kafka.clients.admin.AdminClientConfig;
@@ -222,14 +221,11 @@ final class KafkaLogin {
     }
 
     private static String text(AppConfigurationEntry entry) {
-        StringBuilder text = new StringBuilder(entry.getLoginModuleName()).append(' ').append(flag(entry.getControlFlag()));
+        // Java's text of the flag is such as "LoginModuleControlFlag: required".
+        String flag = entry.getControlFlag().toString().replaceFirst(".*: ", "");
+        StringBuilder text = new StringBuilder(entry.getLoginModuleName()).append(' ').append(flag);
         entry.getOptions().forEach((name, value) -> text.append(' ').append(name).append("=\"")
             .append(value.toString().replace("\\", "\\\\").replace("\"", "\\\"")).append('"'));
         return text.append(';').toString();
-    }
-
-    private static String flag(LoginModuleControlFlag flag) {
-        return flag == LoginModuleControlFlag.REQUISITE ? "requisite" : flag == LoginModuleControlFlag.SUFFICIENT
-            ? "sufficient" : flag == LoginModuleControlFlag.OPTIONAL ? "optional" : "required";
     }
 }

@@ -25,11 +25,11 @@ final class Log4j2Hook implements LogHook {
     @Override
     public synchronized void install() {
         AbstractConfiguration configuration = configuration();
-        Filter others = without(configuration.getFilter());
         if (isFirst(configuration.getFilter())) {
             return;
         }
         uninstall();
+        Filter others = configuration.getFilter();
         if (others != null) {
             configuration.removeFilter(others);
         }
@@ -51,13 +51,6 @@ final class Log4j2Hook implements LogHook {
             return all.length > 0 && all[0] == filter;
         }
         return installed == filter;
-    }
-
-    private Filter without(Filter installed) {
-        if (installed instanceof CompositeFilter) {
-            return ((CompositeFilter) installed).removeFilter(filter);
-        }
-        return installed == filter ? null : installed;
     }
 
     private static AbstractConfiguration configuration() {

@@ -14,6 +14,8 @@ import java.util.NavigableMap;
 import java.util.TreeMap;
 import java.util.zip.CRC32C;
 
+import org.apache.kafka.common.utils.ByteUtils;
+
 /**
  * Reads the blocks of producer ids (KIP-730) from this node's copy of the metadata log, {@code __cluster_metadata-0}. Each
  * block has a {@code ProducerIdsRecord} with the start of the <em>next</em> block.
@@ -39,8 +41,6 @@ final class MetadataLog {
 
     private static final int FRAME_VERSION = 1;
     private static final int PRODUCER_IDS_RECORD = 15;
-    /** Broker id, broker epoch, next producer id. */
-    private static final int RECORD_BYTES = 20;
 
     private final Path folder;
     private final int brokerId;
@@ -216,13 +216,14 @@ final class MetadataLog {
         long baseMs = chunk.getLong(at + BASE_TIME_AT);
         ByteBuffer records = chunk.duplicate().position(at + HEADER_BYTES).limit(at + size);
         for (int i = chunk.getInt(at + COUNT_AT); i > 0; i--) {
-            int length = (int) varint(records);
+            int length = ByteUtils.readVarint(records);
             int end = records.position() + length;
             records.get();
-            long timestampMs = baseMs + varint(records);
-            varint(records);
-            skip(records, (int) varint(records));
-            if (varint(records) >= 0) {
+            long timestampMs = baseMs + ByteUtils.readVarlong(records);
+            ByteUtils.readVarint(records);
+            int keyLength = Math.max(0, ByteUtils.readVarint(records));
+            records.position(records.position() + keyLength);
+            if (ByteUtils.readVarint(records) >= 0) {
                 readValue(records, timestampMs);
             }
             records.position(end);
@@ -230,10 +231,13 @@ final class MetadataLog {
     }
 
     private void readValue(ByteBuffer value, long timestampMs) {
-        boolean isBlock = unsigned(value) == FRAME_VERSION && unsigned(value) == PRODUCER_IDS_RECORD;
-        if (!isBlock || unsigned(value) < 0 || value.remaining() < RECORD_BYTES) {
+        boolean isBlock = ByteUtils.readUnsignedVarint(value) == FRAME_VERSION
+            && ByteUtils.readUnsignedVarint(value) == PRODUCER_IDS_RECORD;
+        if (!isBlock) {
             return;
         }
+        // The record's version.
+        ByteUtils.readUnsignedVarint(value);
         int owner = value.getInt();
         long brokerEpoch = value.getLong();
         long end = value.getLong();
@@ -241,29 +245,6 @@ final class MetadataLog {
         if (owner == brokerId) {
             blocks.add(new Block(end - BLOCK_LENGTH, brokerEpoch, timestampMs));
         }
-    }
-
-    private static void skip(ByteBuffer records, int bytes) {
-        if (bytes > 0) {
-            records.position(records.position() + bytes);
-        }
-    }
-
-    private static long varint(ByteBuffer from) {
-        long raw = unsigned(from);
-        return raw >>> 1 ^ -(raw & 1);
-    }
-
-    private static long unsigned(ByteBuffer from) {
-        long value = 0;
-        for (int shift = 0; shift < Long.SIZE; shift += 7) {
-            byte part = from.get();
-            value |= (part & 0x7FL) << shift;
-            if (part >= 0) {
-                break;
-            }
-        }
-        return value;
     }
 
     private static final class DamagedException extends IOException {

@@ -6,6 +6,7 @@ import java.util.Set;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
 
+import org.apache.kafka.common.config.SslConfigs;
 import org.apache.kafka.common.metrics.KafkaMetric;
 import org.apache.kafka.common.metrics.MetricsReporter;
 import org.slf4j.Logger;
@@ -16,9 +17,6 @@ import org.slf4j.LoggerFactory;
  * time (KIP-226). This class reports no metrics. It is a reporter because Kafka starts and stops reporters.
  */
 public class Reporter implements MetricsReporter {
-    private static final List<String> SSL_STORES = List.of("ssl.keystore.location", "ssl.keystore.password",
-        "ssl.key.password", "ssl.truststore.location", "ssl.truststore.password", "ssl.keystore.key",
-        "ssl.keystore.certificate.chain", "ssl.truststore.certificates");
     private static final Logger LOG = LoggerFactory.getLogger(Reporter.class);
 
     /** One for all reporters of the process: a combined node (broker and controller) has two. Guarded by the class. */
@@ -99,7 +97,7 @@ public class Reporter implements MetricsReporter {
     /** The stores of certificates that can be changed at run time, of the listener between brokers (KIP-226). */
     @Override
     public Set<String> reconfigurableConfigs() {
-        return SSL_STORES.stream().flatMap(name -> Stream.of(name, sslPrefix + name)).collect(Collectors.toSet());
+        return SslConfigs.RECONFIGURABLE_CONFIGS.stream().flatMap(name -> Stream.of(name, sslPrefix + name)).collect(Collectors.toSet());
     }
 
     @Override

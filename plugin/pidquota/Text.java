@@ -1,5 +1,6 @@
 package pidquota;
 
+import java.math.BigInteger;
 import java.nio.charset.StandardCharsets;
 import java.security.MessageDigest;
 import java.security.NoSuchAlgorithmException;
@@ -28,9 +29,7 @@ final class Text {
         StringBuilder cut = new StringBuilder(text.substring(0, end)).append('~');
         try {
             byte[] digest = MessageDigest.getInstance("SHA-256").digest(text.getBytes(StandardCharsets.UTF_8));
-            for (int i = 0; i < DIGEST_BYTES; i++) {
-                cut.append(Character.forDigit(digest[i] >> 4 & 15, 16)).append(Character.forDigit(digest[i] & 15, 16));
-            }
+            cut.append(String.format("%032x", new BigInteger(1, digest, 0, DIGEST_BYTES)));
         } catch (NoSuchAlgorithmException e) {
             throw new IllegalStateException(e);
         }

@@ -139,7 +139,9 @@ def own(report: type[msgspec.Struct]) -> set[str]:
 )
 def test_the_plugin_writes_exactly_the_fields_that_readers_know(sources: list[str], fields: set[str]) -> None:
     written = [
-        name for each in sources for name in re.findall(r'\.add(?:Texts)?\("(\w+)"', source_of(f"pidquota.{each}"))
+        name
+        for each in sources
+        for name in re.findall(r'\.add(?:Texts|Objects)?\("(\w+)"', source_of(f"pidquota.{each}"))
     ]
 
     assert sorted(written) == sorted(fields)
