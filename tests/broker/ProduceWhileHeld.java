@@ -17,7 +17,7 @@ public class ProduceWhileHeld {
         for (int number = 0; number < Integer.parseInt(arguments[4]); number++) {
             var producer = new KafkaProducer<>(settings, new StringSerializer(), new StringSerializer());
             producer.send(new ProducerRecord<>(arguments[3], "waited"), (sent, error) ->
-                System.out.println(error == null ? System.currentTimeMillis() : error));
+                System.out.println(error == null ? "new " + System.currentTimeMillis() : "failed " + error));
         }
         System.in.read();
     }

@@ -20,7 +20,6 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 from confluent_kafka.cimpl import NewTopic
-from kafka.record.memory_records import MemoryRecords
 
 from broker.kafka.java_properties import read_properties
 from broker.local.server_files import HOST
@@ -29,9 +28,9 @@ from jvm.jar_sets import kafka_classpath
 from jvm.java import find_java
 from tests.broker.churning_clients import PARTITIONS
 from tests.broker.local_cluster import LocalCluster
-from tests.kits.broker_kit import frozen, read_events, reports_of, wait_until
+from tests.kits.broker_kit import frozen, read_events, reports_of, stored_batches, wait_until
+from tests.kits.client_kit import build_go_program, command_of, find_go
 from tests.kits.cluster_kit import in_sync, reassign, replicated_topic
-from tests.kits.go_kit import build_go_clients, find_go, go_command
 from tests.kits.tls_kit import issue
 from wire.plugin_reports import AliveReport
 from wire.topics import EVENT_PARTITIONS, PRODUCE_EVENTS
@@ -124,8 +123,8 @@ def clients(cluster: LocalCluster, topic: str, folder: Path) -> Iterator[list[in
     java = [find_java(), "-Xmx128m", "-cp", kafka_classpath(), str(FOLDER / "JavaChurn.java")]
     commands.append([*java, servers, "java", USERS["java"], topic])
     if find_go():
-        program = build_go_clients(folder)
-        commands.append(go_command(program, "franz-go", cluster.client_config("go"), topic, 1, "crowd"))
+        program = [build_go_program(folder), "franz-go"]
+        commands.append(command_of(program, cluster.client_config("go"), topic, "orders-app", "1", "crowd"))
     with (folder / "clients.out").open("wb") as out:
         running = [subprocess.Popen(command, stdout=out, stderr=out, cwd=FOLDER.parents[1]) for command in commands]
         try:
@@ -141,15 +140,11 @@ def clients(cluster: LocalCluster, topic: str, folder: Path) -> Iterator[list[in
 def truth(cluster: LocalCluster, node: int, topics: list[str]) -> set[tuple[str, int]]:
     """Principal and PID of each batch in a node's own copy of the topics."""
     found = set()
-    for segment in (cluster.folder(node) / "data").glob("*/*.log"):
-        if segment.parent.name.rpartition("-")[0] not in topics:
-            continue
-        records = MemoryRecords(segment.read_bytes())
-        while records.has_next():
-            batch = records.next_batch()
-            if not batch.is_control_batch and batch.producer_id >= 0:
-                for value in [bytes(record.value or b"") for record in batch]:
-                    found.add((f"User:{BY_VALUE.get(value) or value.decode()}", batch.producer_id))
+    segments = (cluster.folder(node) / "data").glob("*/*.log")
+    for batch in stored_batches(each for each in segments if each.parent.name.rpartition("-")[0] in topics):
+        if not batch.is_control_batch and batch.producer_id >= 0:
+            for value in [bytes(record.value or b"") for record in batch]:
+                found.add((f"User:{BY_VALUE.get(value) or value.decode()}", batch.producer_id))
     return found
 
 

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
@@ -9,23 +10,28 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AclOperation, AclPermissionType, ResourceType
 
 from broker.local.local_broker import LocalBroker
-from jvm.jar_sets import kafka_classpath
 from tests.kits.acl_kit import binding, bound
 from tests.kits.broker_kit import end_offset, new_topic, transactional_producer, wait_for_report, wait_until
+from tests.kits.client_kit import (
+    PRODUCERS,
+    Program,
+    PythonProducers,
+    command_of,
+    java_program,
+    running,
+    send_by_confluent_kafka,
+    send_by_kafka_python,
+)
 from tests.kits.hold_kit import (
     LOADING,
     MALLORY,
     Asker,
     Churn,
     HoldWriter,
-    JavaProducers,
-    PythonProducers,
     Steady,
     held,
     in_force,
     is_at_end,
-    send_by_confluent_kafka,
-    send_by_kafka_python,
 )
 from tests.kits.hostile_kit import Hostile
 from tests.kits.occupancy_kit import broker_counts
@@ -59,25 +65,27 @@ def client(broker: LocalBroker) -> Iterator[Hostile]:
         yield connection
 
 
-def producers(client: str, jars: Path, settings: dict[str, str], topic: str) -> JavaProducers | PythonProducers:
-    if client == "java":
-        return JavaProducers(kafka_classpath(jars), settings, topic, 3)
-    send = {"confluent-kafka": send_by_confluent_kafka, "kafka-python": send_by_kafka_python}[client]
-    return PythonProducers(send, settings, topic, 3)
+def producers(
+    library: str, jars: Path, settings: dict[str, str], topic: str
+) -> AbstractContextManager[Program | PythonProducers]:
+    if library == "java":
+        return running(command_of(java_program(jars), settings, topic, str(PRODUCERS)), awaits_start=True)
+    send = {"confluent-kafka": send_by_confluent_kafka, "kafka-python": send_by_kafka_python}[library]
+    return PythonProducers(send, settings, topic)
 
 
 @pytest.mark.parametrize("library", ["confluent-kafka", "kafka-python", pytest.param("java", marks=pytest.mark.slow)])
 def test_new_producers_wait_until_the_hold_ends_by_itself_and_nobody_else_notices(
     broker: LocalBroker, topic: str, jars: Path, library: str
 ) -> None:
-    waiting = producers(library, jars, broker.client_config("mallory"), topic)
+    new = producers(library, jars, broker.client_config("mallory"), topic)
     known, alice = (
         Steady(broker.client_config("mallory"), topic, "known"),
         Steady(broker.client_config("alice"), topic, "alice"),
     )
     known.send(), alice.send()
     before = end_offset(broker, topic)
-    with HoldWriter(broker) as holds:
+    with new as waiting, HoldWriter(broker) as holds:
         report = holds.wait_for(holds.hold(8))
         until_s = in_force(report)[MALLORY].ends_ms / 1000
         waiting.start()
@@ -95,7 +103,7 @@ def test_new_producers_wait_until_the_hold_ends_by_itself_and_nobody_else_notice
     assert "INIT_PRODUCER_ID" not in broker.server_log.read_text()
     assert all(is_at_end(end, until_s) for end in ends), [end - until_s for end in ends]
     assert known.throttles_s + alice.throttles_s == []
-    assert end_offset(broker, topic) == before + sent + 3
+    assert end_offset(broker, topic) == before + sent + PRODUCERS
     assert [(each.principal, each.ended, each.held_requests > 0) for each in over.held] == [(MALLORY, "expired", True)]
 
 

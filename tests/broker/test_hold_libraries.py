@@ -2,6 +2,7 @@
 
 import shutil
 import time
+from contextlib import AbstractContextManager
 
 import pytest
 from kafka import KafkaProducer
@@ -9,19 +10,15 @@ from kafka.errors import KafkaError
 
 from broker.kafka.config import KafkaConfig
 from broker.local.local_broker import LocalBroker
-from tests.kits.broker_kit import end_offset, new_topic, wait_until
+from tests.kits.broker_kit import end_offset, new_topic, stored_batches
+from tests.kits.client_kit import Program, command_of, install_aiokafka, install_kafkajs, running
 from tests.kits.hold_kit import LOADING, Asker, HoldWriter, end_s, held, is_at_end
-from tests.kits.library_kit import (
-    NO_PRODUCER_ID,
-    LibraryProducer,
-    install_aiokafka,
-    install_kafkajs,
-    producer_ids,
-)
 
 pytestmark = pytest.mark.slow
 needs_node = pytest.mark.skipif(shutil.which("npm") is None, reason="there is no npm command: install Node.js and npm")
 GIVEN_UP = "KafkaJSNumberOfRetriesExceeded"
+NO_PRODUCER_ID = -1
+"""What a batch of a producer without idempotence has for one."""
 LONGER_THAN_THE_TEST_MS = 600_000
 
 
@@ -50,15 +47,25 @@ def error_of_init(broker: LocalBroker) -> int:
         return mallory.error()
 
 
+def sending(program: list[str], broker: LocalBroker, topic: str, *mode: str) -> AbstractContextManager[Program]:
+    """A new producer of mallory that sends a message."""
+    return running(command_of(program, broker.client_config("mallory"), topic, *mode))
+
+
+def producer_ids(broker: LocalBroker, topic: str) -> list[int]:
+    """The producer id of each batch in a topic."""
+    return [batch.producer_id for batch in stored_batches(broker.folder.rglob(f"{topic}-0/*.log"))]
+
+
 @needs_node
 @pytest.mark.parametrize("mode", ["once", "retries"])
 def test_kafkajs_gives_up_during_a_hold_whatever_its_retries(
     broker: LocalBroker, kafkajs: list[str], topic: str, mode: str
 ) -> None:
     with held(broker, hold_ms=LONGER_THAN_THE_TEST_MS):
-        with LibraryProducer(kafkajs, broker.client_config("mallory"), topic, mode) as producer:
-            producer.wait_for_end()
-        assert (producer.failures, producer.delivered_at) == ([GIVEN_UP], [])
+        with sending(kafkajs, broker, topic, mode) as producer:
+            producer.join()
+        assert (producer.lines("failed"), producer.lines("delivered")) == ([GIVEN_UP], [])
         assert error_of_init(broker) == LOADING
     assert end_offset(broker, topic) == 0
 
@@ -67,15 +74,15 @@ def test_kafkajs_gives_up_during_a_hold_whatever_its_retries(
 def test_kafkajs_that_connects_again_waits_and_sends_once(broker: LocalBroker, kafkajs: list[str], topic: str) -> None:
     with (
         held(broker, hold_ms=LONGER_THAN_THE_TEST_MS) as holds,
-        LibraryProducer(kafkajs, broker.client_config("mallory"), topic, "again") as producer,
+        sending(kafkajs, broker, topic, "again") as producer,
     ):
         # The hold is removed once the producer has given up, however long that takes.
-        wait_until(lambda: len(producer.failures) > 0, "it has given up once")
-        assert (error_of_init(broker), producer.delivered_at) == (LOADING, [])
+        producer.wait_for("failed")
+        assert (error_of_init(broker), producer.lines("delivered")) == (LOADING, [])
         holds.remove()
-        producer.wait_for_end()
-    assert set(producer.failures) == {GIVEN_UP}
-    assert len(producer.delivered_at) == end_offset(broker, topic) == 1
+        producer.join()
+    assert set(producer.lines("failed")) == {GIVEN_UP}
+    assert len(producer.lines("delivered")) == end_offset(broker, topic) == 1
     assert NO_PRODUCER_ID not in producer_ids(broker, topic)
 
 
@@ -84,9 +91,9 @@ def test_kafkajs_that_could_not_connect_sends_without_a_producer_id(
     broker: LocalBroker, kafkajs: list[str], topic: str
 ) -> None:
     with held(broker, hold_ms=LONGER_THAN_THE_TEST_MS):
-        with LibraryProducer(kafkajs, broker.client_config("mallory"), topic, "anyway") as producer:
-            producer.wait_for_end()
-        assert (producer.failures, len(producer.delivered_at)) == ([GIVEN_UP], 1)
+        with sending(kafkajs, broker, topic, "anyway") as producer:
+            producer.join()
+        assert (producer.lines("failed"), len(producer.lines("delivered"))) == ([GIVEN_UP], 1)
         assert error_of_init(broker) == LOADING
     assert producer_ids(broker, topic) == [NO_PRODUCER_ID]
 
@@ -96,11 +103,11 @@ def test_aiokafka_starts_when_the_hold_ends_and_sends_once(
 ) -> None:
     with HoldWriter(broker) as holds:
         until_s = end_s(holds.wait_for(holds.hold(15)))
-        with LibraryProducer(aiokafka, broker.client_config("mallory"), topic) as producer:
-            producer.wait_for_end()
-            assert producer.lines[0] == "started"
-            (delivered_at,) = producer.delivered_at
-            assert is_at_end(delivered_at, until_s)
+        with sending(aiokafka, broker, topic) as producer:
+            producer.join()
+        assert producer.lines("started") == [""]
+        (delivered_at,) = producer.times("delivered")
+        assert is_at_end(delivered_at, until_s)
     assert error_of_init(broker) == 0
     assert end_offset(broker, topic) == 1
     assert NO_PRODUCER_ID not in producer_ids(broker, topic)

@@ -5,17 +5,16 @@ import pytest
 from tests.broker.other_kafka import OtherKafka
 from tests.broker.test_hold_topics import DENIED, errors_of_writes
 from tests.kits.broker_kit import new_topic, restart, transactional_producer, wait_for_report, wait_until
+from tests.kits.client_kit import PythonProducers, send_by_confluent_kafka
 from tests.kits.hold_kit import (
     LOADING,
     Asker,
     HoldWriter,
-    PythonProducers,
     Steady,
     end_s,
     in_force,
     is_at_end,
     now_ms,
-    send_by_confluent_kafka,
 )
 from tests.kits.hostile_kit import Hostile
 from wire.holds import HOLD_ANY_AUTHORIZER
@@ -36,7 +35,7 @@ def test_new_producers_wait_and_nobody_else_does(jars: Path, tmp_path: Path, ver
         known, alice = (Steady(broker.client_config(name), topic, name) for name in ("mallory", "alice"))
         known.send(), alice.send()
         transactional_producer(broker.client_config("mallory"), "mallory-tx")
-        waiting = PythonProducers(send_by_confluent_kafka, broker.client_config("mallory"), topic, 3)
+        waiting = PythonProducers(send_by_confluent_kafka, broker.client_config("mallory"), topic)
         report = holds.wait_for(holds.hold(10))
         waiting.start()
         known.send(), alice.send()

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, Producer
 from kafka.protocol.producer import InitProducerIdRequest
-from kafka.record.memory_records import MemoryRecords
 
 from broker.kafka.client import RawAdmin
 from broker.local.local_broker import LocalBroker
@@ -23,6 +22,7 @@ from tests.kits.broker_kit import (
     produce,
     reports_of,
     restart,
+    stored_batches,
     transactional_producer,
     wait_for_report,
 )
@@ -111,14 +111,11 @@ def blocks_in_the_metadata_log(broker: LocalBroker) -> list[Block]:
     """The blocks of the records on the broker's disk: a record has a version, a code and a version."""
     (folder,) = broker.folder.rglob("__cluster_metadata-0")
     found = []
-    for segment in sorted(folder.glob("*.log")):
-        records = MemoryRecords(segment.read_bytes())
-        while records.has_next():
-            for record in records.next_batch():
-                value = bytes(record.value or b"")
-                if value.startswith(b"\1\x0f\0"):
-                    broker_id, epoch, end = struct.unpack_from(">iqq", value, 3)
-                    found.append(Block(end - BLOCK_LENGTH, BLOCK_LENGTH, broker_id, epoch, record.timestamp))
+    for record in (record for batch in stored_batches(folder.glob("*.log")) for record in batch):
+        value = bytes(record.value or b"")
+        if value.startswith(b"\1\x0f\0"):
+            broker_id, epoch, end = struct.unpack_from(">iqq", value, 3)
+            found.append(Block(end - BLOCK_LENGTH, BLOCK_LENGTH, broker_id, epoch, record.timestamp))
     return found
 
 

@@ -1,10 +1,9 @@
 """Runs axe-core, a checker of accessibility, in a page; npm installs it on first use, by the hash in the lock file."""
 
-import shutil
-import subprocess
 from pathlib import Path
 
 from tests.kits.browser_kit import Browser
+from tests.kits.client_kit import install_by_npm
 
 SOURCE = Path(__file__).parents[1] / "bundle" / "axe"
 _RUN = """
@@ -16,11 +15,7 @@ axe.run(document, { resultTypes: ["violations"] }).then(({ violations }) => done
 
 def install_axe(folder: Path) -> str:
     """Return the source of axe-core."""
-    npm = shutil.which("npm")
-    assert npm, "there is no npm command"
-    for name in ("package.json", "package-lock.json"):
-        shutil.copy(SOURCE / name, folder)
-    subprocess.run([npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund"], cwd=folder, check=True)
+    install_by_npm(SOURCE, folder)
     return (folder / "node_modules" / "axe-core" / "axe.min.js").read_text(encoding="utf-8")
 
 

@@ -8,11 +8,12 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from confluent_kafka import Consumer, Message, Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
+from kafka.record.memory_records import MemoryRecords
 
 from broker.kafka.tail import TopicReader, bounds, decode_values
 from broker.kafka.topic_setup import TopicSetup, plan_topics
@@ -158,6 +159,14 @@ def wait_for_report(broker: LocalBroker | LocalCluster, kind: type[R], is_wanted
     with TopicReader(broker.admin_config(), REPORTS) as records:
         wait_until(is_there, f"a report {kind.__name__}")
     return found[0]
+
+
+def stored_batches(segments: Iterable[Path]) -> Iterator[Any]:
+    """The batches in segments of a broker's logs, in kafka-python's form."""
+    for segment in sorted(segments):
+        records = MemoryRecords(segment.read_bytes())
+        while records.has_next():
+            yield records.next_batch()
 
 
 def restart(broker: LocalBroker) -> None:

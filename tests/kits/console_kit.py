@@ -23,7 +23,6 @@ from tests.unit.jobs.table_rows import NOON, Row, append, broker_state, confirme
 
 NOW = NOON + timedelta(seconds=20)
 SCRIPT = "User:<script>alert(1)</script>"
-PRINCIPALS, DAYS = 2_000, 30
 Found = TypeVar("Found")
 
 
@@ -162,9 +161,6 @@ def _inits() -> Iterator[Row]:
     for number in range(240):
         values = {"principal": "User:mallory", "client_id": "producer-1", "client_host": "10.0.0.7", "batch_id": 1}
         yield init(NOON - timedelta(seconds=20 * number), 7_000 + number, **values)
-
-
-# Thirty days of two thousand principals
 
 
 # A console

@@ -1,24 +1,20 @@
-"""Helpers of the tests under the plugin's authorizer: records of holds, reports, requests, client libraries."""
+"""Helpers of the tests under the plugin's authorizer: records of holds, reports, requests, clients."""
 
-import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import msgspec
 from confluent_kafka import Message, Producer
 from confluent_kafka.admin import AdminClient
-from kafka import KafkaProducer
 from kafka.errors import KafkaConnectionError
 from kafka.protocol.producer import InitProducerIdRequest
 
 from broker.kafka.client import RawAdmin
 from broker.kafka.config import KafkaConfig
 from broker.local.local_broker import LocalBroker
-from jvm.java import find_java
 from tests.broker.local_cluster import LocalCluster
 from tests.kits.broker_kit import LIMIT_S, wait_for_report
 from wire.holds import EVERYBODY, Hold, Release, hold_key, release_key
@@ -28,7 +24,6 @@ from wire.topics import HOLDS
 LOADING = 14
 """COORDINATOR_LOAD_IN_PROGRESS."""
 MALLORY = "User:mallory"
-JAVA_CLIENT = Path(__file__).parents[1] / "broker" / "ProduceWhileHeld.java"
 _CLOCKS_DIFFER_S = 0.25
 """Two processes of a virtual machine read clocks that differ: by 3 ms, seen."""
 _BUSY_S = 30.0
@@ -124,6 +119,16 @@ def held(broker: LocalBroker | LocalCluster, principal: str = MALLORY, **fields:
         yield writer
 
 
+def wait_for_hold(broker: LocalBroker, principal: str = MALLORY, *, not_by: str = "") -> HeldPrincipal:
+    """Return a hold on a principal, by any writer but one, once the broker reports that it is in force."""
+
+    def is_wanted(report: HoldReport) -> bool:
+        found = in_force(report).get(principal)
+        return found is not None and found.writer != not_by
+
+    return in_force(wait_for_report(broker, HoldReport, is_wanted))[principal]
+
+
 def in_force(report: HoldReport) -> dict[str, HeldPrincipal]:
     """The holds in force in a report, by principal."""
     return {each.principal: each for each in report.held if not each.ended}
@@ -187,50 +192,6 @@ class Asker:
             return False
 
 
-def send_by_confluent_kafka(settings: dict[str, str], topic: str, value: str) -> None:
-    producer = Producer({**settings, "enable.idempotence": True, "log_level": 0})
-    producer.produce(topic, value)
-    assert producer.flush(60) == 0
-
-
-def send_by_kafka_python(settings: dict[str, str], topic: str, value: str) -> None:
-    producer = KafkaProducer(**KafkaConfig(settings).kafka_python(), enable_idempotence=True)
-    try:
-        producer.send(topic, value.encode()).get(60)
-    finally:
-        producer.close()
-
-
-class JavaProducers:
-    """Kafka's own client: producers that send a message each."""
-
-    def __init__(self, classpath: str, settings: dict[str, str], topic: str, count: int) -> None:
-        names = ("bootstrap.servers", "sasl.username", "sasl.password")
-        command = [find_java(), "-cp", classpath, str(JAVA_CLIENT), *(settings[name] for name in names), topic]
-        self._process = subprocess.Popen(
-            [*command, str(count)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-        )
-        self._count = count
-        assert self._process.stdin
-        assert self._process.stdout
-        self._in, self._out = self._process.stdin, self._process.stdout
-        assert self._out.readline() == "ready\n"
-
-    def start(self) -> None:
-        self._in.write("\n")
-        self._in.flush()
-
-    def ends(self) -> list[float]:
-        """When each message was delivered, in seconds since the epoch."""
-        try:
-            return [int(self._out.readline()) / 1000 for _ in range(self._count)]
-        finally:
-            self._process.kill()
-            self._process.wait()
-            self._in.close()
-            self._out.close()
-
-
 class Churn:
     """Threads that make a producer per message until they are told to stop."""
 
@@ -260,43 +221,3 @@ class Churn:
             while producer.flush(0.2) and not self._is_over.is_set():
                 pass
             producer.purge()
-
-
-class PythonProducers:
-    """Producers of a library that send a message each."""
-
-    def __init__(self, send: Callable[..., None], settings: dict[str, str], topic: str, count: int) -> None:
-        self._send, self._arguments, self._count = send, (settings, topic, "waited"), count
-        self._waiting: list[Waiting] = []
-
-    def start(self) -> None:
-        self._waiting = [Waiting(self._send, *self._arguments) for _ in range(self._count)]
-
-    def ends(self) -> list[float]:
-        return [each.end() for each in self._waiting]
-
-
-class Waiting(threading.Thread):
-    """A call in a thread of its own, and when it was over."""
-
-    def __init__(self, call: Any, *arguments: Any) -> None:
-        super().__init__()
-        self._call, self._arguments = call, arguments
-        self.ended_at: float | None = None
-        self._error: BaseException | None = None
-        self.start()
-
-    def run(self) -> None:
-        try:
-            self._call(*self._arguments)
-        except BaseException as error:
-            self._error = error
-        self.ended_at = time.time()
-
-    def end(self) -> float:
-        """When it was over, in seconds since the epoch; raises what it raised."""
-        self.join(90)
-        assert self.ended_at is not None, "it still waits"
-        if self._error:
-            raise self._error
-        return self.ended_at
