@@ -63,6 +63,9 @@ class Run:
         values = [each for each in self.get("/metrics")[1].splitlines() if each.startswith(f"{name} ")]
         return float(values[0].split()[-1]) if values else -1.0
 
+    def wait_for_metric(self, name: str, value: float = 1.0) -> None:
+        self.until(lambda: self.metric(name) == value, f"{name} is {value:g}")
+
     def pid(self, words: str) -> int:
         """Return the process below this one whose command has a text."""
         (found,) = [pid for pid, command in processes_below(self.process.pid).items() if re.search(words, command)]
@@ -79,6 +82,8 @@ class Run:
 
 STREAM, CONSOLE, JVM = r"^\S+ -m jobs stream ", r"^\S+ -m jobs console ", r"org\.apache\.spark\.deploy\.SparkSubmit"
 """Texts in the commands of the parts."""
+STREAM_UP = 'pid_quota_part_up{part="stream"}'
+"""Metric: 1 while the stream runs and answers."""
 
 
 @dataclass

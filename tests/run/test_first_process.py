@@ -49,7 +49,7 @@ def _children(pid: int) -> list[int]:
 
 def test_it_reaps_orphans_and_ends_on_sigterm(tmp_path: Path) -> None:
     with first_process(tmp_path / "data") as (run, pid):
-        run.wait_for("no Kafka broker answers")
+        run.until(lambda: run.get("/healthz")[0] == 200, "it runs")
 
         # when an orphan ends beside its own children
         nsenter = ["nsenter", "--target", str(pid), "--pid", "--mount", sys.executable, "-c", ORPHAN]

@@ -3,7 +3,6 @@
 Truth is the producer ids in the topic's own batches.
 """
 
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -17,10 +16,11 @@ from broker.local.local_broker import LocalBroker
 from tables.quotas.quota_entry import QuotaEntry
 from tables.quotas.quota_table import set_quota
 from tables.store.path_tables import create_missing
-from tests.kits import tuned_stream
-from tests.kits.broker_kit import end_offset, new_topic, wait_until
-from tests.kits.hold_kit import Churn
-from tests.kits.process_kit import in_group
+from tests.kits.broker_kit import end_offset, new_topic, reports_of
+from tests.kits.hold_kit import Churn, wait_for_hold
+from tests.kits.stream_command_kit import StreamCommand
+from wire.plugin_reports import HoldReport
+from wire.topics import PRODUCE_EVENTS
 
 pytestmark = [pytest.mark.slow, pytest.mark.alone]
 
@@ -80,33 +80,28 @@ def broker(jars: Path, tmp_path: Path) -> Iterator[LocalBroker]:
 
 def test_a_flood_gets_its_quota_in_each_window_after_the_first(broker: LocalBroker, tmp_path: Path) -> None:
     # given a stream that enforces a quota, and a producer of the user that is known
-    tables, log = str(tmp_path / "tables"), tmp_path / "stream.log"
-    create_missing(tables)
-    set_quota(tables, QuotaEntry(None, float(QUOTA), datetime.now(timezone.utc), "a test"))
-    options = ["--bootstrap-server", broker.admin_servers, "--tables", tables, "--checkpoint", str(tmp_path / "state")]
-    more = ["--trigger", "1 second", "--window-seconds", str(WINDOW_S), "--enforce"]
-    tuned = tuned_stream.arguments({"min_throttle_seconds": 5})
+    options = ["--trigger", "1 second", "--window-seconds", str(WINDOW_S), "--enforce"]
+    stream = StreamCommand(tmp_path, broker.admin_servers, PRODUCE_EVENTS, options, {"min_throttle_seconds": 5})
+    create_missing(str(stream.tables))
+    set_quota(str(stream.tables), QuotaEntry(None, float(QUOTA), datetime.now(timezone.utc), "a test"))
     flooded, own = new_topic(broker, "flooded"), new_topic(broker, "known")
     settings = broker.client_config("mallory")
-    with (
-        in_group([sys.executable, *tuned, *options, *more], log) as stream,
-        Known(settings, own) as known,
-    ):
-        wait_until(lambda: "quotas in force" in log.read_text(), "the stream runs")
+    with stream.running() as process, Known(settings, own) as known:
+        stream.wait_for_batches(1, process)
         # when clients of the user make a producer for each message
         with Churn(settings, flooded, CLIENTS):
-            wait_until(lambda: "User:mallory is on hold" in log.read_text(), "mallory is held")
+            wait_for_hold(broker)
             counts, begin_s = [end_offset(broker, flooded)], time.monotonic()
             for window in (1, 2):
                 while time.monotonic() - begin_s < window * WINDOW_S:
-                    assert stream.poll() is None, log.read_text()
+                    assert process.poll() is None, stream.said()
                     time.sleep(0.1)
                 counts.append(end_offset(broker, flooded))
-        is_still_held = "no longer on hold" not in log.read_text()
+        held = [each for report in reports_of(broker, HoldReport) for each in report.held]
 
     # then each window after the hold has the quota's pace (each message is of a producer of its own)
     first, second = counts[1] - counts[0], counts[2] - counts[1]
-    assert is_still_held
+    assert [each.ended for each in held if each.ended] == []
     assert 0 < second <= 1.1 * QUOTA, counts
     assert first <= 1.2 * QUOTA + CLIENTS, counts
     # and the known producer loses nothing, in order
