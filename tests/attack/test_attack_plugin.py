@@ -7,16 +7,10 @@ import threading
 import time
 
 import pytest
-from confluent_kafka.admin import (
-    AclBinding,
-    AclOperation,
-    AclPermissionType,
-    AdminClient,
-    ResourcePatternType,
-    ResourceType,
-)
+from confluent_kafka.admin import AclOperation, ResourceType
 
 from broker.local.local_broker import LocalBroker
+from tests.kits.admin_kit import allow, bind, binding
 from tests.kits.broker_kit import read_records, wait_for_report, wait_until
 from tests.kits.hostile_kit import Hostile, batch, giant_topics, principals
 from wire.plugin_reports import AliveReport
@@ -33,28 +27,9 @@ def newest_alive(broker: LocalBroker) -> AliveReport:
 
 
 def deny(broker: LocalBroker, user: str, transactional_id: str) -> None:
-    rule = AclBinding(
-        ResourceType.TRANSACTIONAL_ID,
-        transactional_id,
-        ResourcePatternType.LITERAL,
-        f"User:{user}",
-        "*",
-        AclOperation.ALL,
-        AclPermissionType.DENY,
-    )
-    anybody = AclBinding(
-        ResourceType.TRANSACTIONAL_ID,
-        transactional_id,
-        ResourcePatternType.LITERAL,
-        "User:*",
-        "*",
-        AclOperation.ALL,
-        AclPermissionType.ALLOW,
-    )
-    # Held by a name: an AdminClient that is collected takes its answers with it.
-    admin = AdminClient({**broker.admin_config()})
-    for made in admin.create_acls([rule, anybody]).values():
-        made.result()
+    kind, operation = ResourceType.TRANSACTIONAL_ID, AclOperation.ALL
+    denied = binding(transactional_id, f"User:{user}", kind=kind, operation=operation)
+    bind(broker, denied, allow(transactional_id, "User:*", kind, operation))
 
 
 @pytest.mark.parametrize("digits", [19, 5_000])

@@ -11,11 +11,11 @@ from broker.enforcement import by_hand
 from broker.enforcement.hold_topic import HoldTopic, steady_ms
 from broker.enforcement.model import Change, Limits
 from broker.errors import HoldNotWrittenError
-from broker.kafka.topics import admin_client
 from broker.local.local_broker import LocalBroker
 from jobs.stream.enforcing import EnforcingThread, HoldNotes
 from quota.limits import Limit, Quotas
 from streaming.commit.sinks import BatchSummary
+from tests.kits.admin_kit import delete_topic
 from tests.kits.broker_kit import wait_until
 from tests.kits.hold_kit import Asker
 from wire.topics import HOLDS
@@ -162,7 +162,7 @@ def test_a_topic_that_was_deleted_is_made_again_and_written_again(
 ) -> None:
     stream = streams().start(row())
     wait_until(lambda: on_hold(topic) == {MALLORY}, "the broker holds mallory")
-    admin_client(held_broker.admin_config()).delete_topics([HOLDS])[HOLDS].result()
+    delete_topic(held_broker, HOLDS)
 
     def is_held_again() -> bool:
         try:

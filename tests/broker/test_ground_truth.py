@@ -11,15 +11,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import (
-    AclBinding,
-    AclOperation,
-    AclPermissionType,
-    AdminClient,
-    ResourcePatternType,
-    ResourceType,
-)
-from confluent_kafka.cimpl import NewTopic
+from confluent_kafka.admin import AclOperation, ResourceType
 
 from broker.kafka.java_properties import read_properties
 from broker.local.server_files import HOST
@@ -28,7 +20,8 @@ from jvm.jar_sets import kafka_classpath
 from jvm.java import find_java
 from tests.broker.churning_clients import PARTITIONS
 from tests.broker.local_cluster import LocalCluster
-from tests.kits.broker_kit import frozen, read_events, reports_of, stored_batches, wait_until
+from tests.kits.admin_kit import allow, bind, delete_topic
+from tests.kits.broker_kit import frozen, make_topic, read_events, reports_of, stored_batches, wait_until
 from tests.kits.client_kit import build_go_program, command_of, find_go
 from tests.kits.cluster_kit import in_sync, reassign, replicated_topic
 from tests.kits.tls_kit import issue
@@ -87,29 +80,16 @@ def cluster(jars: Path, tmp_path: Path) -> Iterator[LocalCluster]:
         yield started
 
 
-def allow(cluster: LocalCluster, topic: str) -> None:
+def let_write(cluster: LocalCluster, topic: str) -> None:
     """Each user may write the topics that begin with this name; nobody else may do anything."""
-    prefixed, all_of = ResourcePatternType.PREFIXED, ResourcePatternType.LITERAL
-    wanted = [
-        (ResourceType.TOPIC, topic, prefixed, AclOperation.WRITE),
-        (ResourceType.TOPIC, topic, prefixed, AclOperation.READ),
-        (ResourceType.GROUP, "*", all_of, AclOperation.READ),
-        (ResourceType.TRANSACTIONAL_ID, "*", all_of, AclOperation.WRITE),
-    ]
-    bindings = [
-        AclBinding(kind, name, pattern, f"User:{user}", "*", operation, AclPermissionType.ALLOW)
-        for user in USERS
-        for kind, name, pattern, operation in wanted
-    ]
-    admin = AdminClient({**cluster.admin_config()})
-    for made in admin.create_acls(bindings).values():
-        made.result()
-
-
-def make_copy_topic(cluster: LocalCluster, name: str) -> None:
-    admin = AdminClient({**cluster.admin_config()})
-    (made,) = admin.create_topics([NewTopic(name, PARTITIONS, 3, config={"min.insync.replicas": "2"})]).values()
-    made.result()
+    for user in (f"User:{name}" for name in USERS):
+        bind(
+            cluster,
+            allow(topic, user, prefixed=True),
+            allow(topic, user, operation=AclOperation.READ, prefixed=True),
+            allow("*", user, ResourceType.GROUP, AclOperation.READ),
+            allow("*", user, ResourceType.TRANSACTIONAL_ID),
+        )
 
 
 @contextmanager
@@ -185,9 +165,7 @@ def delete_the_events(cluster: LocalCluster, topic: str, processes: list[int]) -
         # Requests that brokers have already, and their events, are on their way.
         time.sleep(5)
         found = seen(cluster, topic)
-        admin = AdminClient({**cluster.admin_config()})
-        (gone,) = admin.delete_topics([PRODUCE_EVENTS]).values()
-        gone.result()
+        delete_topic(cluster, PRODUCE_EVENTS)
     cluster.wait_for_plugin()
     return found
 
@@ -196,8 +174,8 @@ def delete_the_events(cluster: LocalCluster, topic: str, processes: list[int]) -
 @pytest.mark.alone
 def test_every_producer_id_of_five_client_libraries_is_its_users(cluster: LocalCluster, tmp_path: Path) -> None:
     topic = replicated_topic(cluster, "orders", PARTITIONS)
-    allow(cluster, topic)
-    make_copy_topic(cluster, f"{topic}-copy")
+    let_write(cluster, topic)
+    make_topic(cluster, f"{topic}-copy", PARTITIONS, 3, min_insync_replicas="2")
     with clients(cluster, topic, tmp_path) as processes:
         time.sleep(20)
         kill_one_after_the_other(cluster, topic)

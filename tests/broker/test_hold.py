@@ -10,7 +10,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AclOperation, AclPermissionType, ResourceType
 
 from broker.local.local_broker import LocalBroker
-from tests.kits.acl_kit import binding, bound
+from tests.kits.admin_kit import binding, bound
 from tests.kits.broker_kit import end_offset, new_topic, transactional_producer, wait_for_report, wait_until
 from tests.kits.client_kit import (
     PRODUCERS,

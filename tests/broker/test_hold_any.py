@@ -17,8 +17,7 @@ from broker.local.server_process import Jvm
 from jvm.jar_sets import ensure_jars
 from jvm.java import find_java
 from tests.broker.test_hold_topics import DENIED, errors_of_writes
-from tests.broker.test_plugin_login import set_again
-from tests.kits.acl_kit import binding
+from tests.kits.admin_kit import alter, binding
 from tests.kits.broker_kit import new_topic, produce, wait_for_report, wait_until
 from tests.kits.hold_kit import LOADING, Asker, held
 from tests.kits.hostile_kit import Hostile
@@ -85,7 +84,7 @@ def test_the_plugins_topics_are_protected(broker: LocalBroker) -> None:
 def test_the_other_authorizers_own_settings_change_at_run_time(broker: LocalBroker) -> None:
     topic = new_topic(broker, "private")
     produce(broker.client_config("alice"), topic)
-    set_again(broker, {"team.secret": "private"})
+    alter(broker, {"team.secret": "private"})
     with Hostile(broker, "alice") as alice:
 
         def is_refused() -> bool:

@@ -9,7 +9,7 @@ from confluent_kafka import Producer
 
 from broker.local.local_broker import LocalBroker
 from tests.broker.local_cluster import LocalCluster
-from tests.broker.test_plugin_topics import set_topic
+from tests.kits.admin_kit import alter
 from tests.kits.broker_kit import restart, transactional_producer, wait_for_report, wait_until
 from tests.kits.cluster_kit import leader_of, reassign
 from tests.kits.hold_kit import LOADING, MALLORY, Asker, HoldWriter, held, in_force, now_ms
@@ -70,7 +70,7 @@ def test_a_broker_that_restarts_keeps_its_holds_and_the_ids_that_it_knows(broker
 @pytest.mark.parametrize(("step_ms", "is_held"), [(HOUR_MS, True), (-HOUR_MS, False)], ids=["ahead", "behind"])
 def test_no_clock_lengthens_a_hold(broker: LocalBroker, step_ms: int, is_held: bool) -> None:
     """A broker that restarts finds a record with the time of a clock that was wrong by an hour."""
-    set_topic(broker, HOLDS, "message.timestamp.type", "CreateTime")
+    alter(broker, {"message.timestamp.type": "CreateTime"}, HOLDS)
     with HoldWriter(broker) as holds:
         producer = Producer({**broker.admin_config(), "log_level": 0})
         producer.produce(HOLDS, holds.value(300), MALLORY.encode(), timestamp=now_ms() + step_ms)
@@ -87,7 +87,7 @@ def test_no_clock_lengthens_a_hold(broker: LocalBroker, step_ms: int, is_held: b
         holds.remove()
         with Asker(broker) as mallory:
             wait_until(lambda: mallory.error() == 0, "the hold is gone")
-    set_topic(broker, HOLDS, "message.timestamp.type", "LogAppendTime")
+    alter(broker, {"message.timestamp.type": "LogAppendTime"}, HOLDS)
 
 
 def answers(cluster: LocalCluster) -> dict[int, int]:

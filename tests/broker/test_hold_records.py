@@ -6,10 +6,11 @@ from typing import Any
 
 import msgspec
 import pytest
-from confluent_kafka.admin import AdminClient
 
 from broker.enforcement.hold_topic import HoldTopic
+from broker.kafka.topics import admin_client, existing_topics
 from broker.local.local_broker import LocalBroker
+from tests.kits.admin_kit import delete_topic
 from tests.kits.broker_kit import wait_for_report, wait_until
 from tests.kits.hold_kit import LOADING, MALLORY, Asker, HoldWriter, held, in_force, now_ms
 from wire.holds import MAX_HOLD_MS, MAX_RELEASE_MS, WriterRecord
@@ -177,9 +178,7 @@ def test_a_topic_that_is_deleted_and_made_anew_holds_nobody(
     holds.wait_for(holds.hold())
     assert mallory.error() == LOADING
     started = now_ms()
-    admin = AdminClient({**broker.admin_config()})
-    for deleted in admin.delete_topics([HOLDS]).values():
-        deleted.result()
+    delete_topic(broker, HOLDS)
     wait_until(lambda: mallory.error() == 0, "she is free")
     report = wait_for_report(
         broker, HoldReport, lambda each: each.timestamp_ms >= started and not in_force(each) and bool(each.held)
@@ -187,7 +186,7 @@ def test_a_topic_that_is_deleted_and_made_anew_holds_nobody(
     assert [(each.principal, each.ended) for each in report.held] == [(MALLORY, "removed")]
 
     # the plugin makes the topic again
-    wait_until(lambda: HOLDS in admin.list_topics(timeout=30).topics, "the topic is there")
+    wait_until(lambda: HOLDS in existing_topics(admin_client(broker.admin_config())), "the topic is there")
     assert mallory.error() == 0
     with HoldWriter(broker) as writer:
         writer.hold()

@@ -15,7 +15,7 @@ from broker.enforcement import by_hand
 from broker.kafka.topics import admin_client, create_topics
 from broker.local.local_broker import LocalBroker
 from tests.broker.test_plugin_topics import logged
-from tests.kits.acl_kit import allow, bound
+from tests.kits.admin_kit import allow, bound
 from tests.kits.broker_kit import ensure_topics, events_of, new_topic, wait_for_report, wait_until
 from tests.kits.hold_kit import LOADING, Asker, HoldWriter
 from tests.kits.hostile_kit import Hostile, batch

@@ -14,6 +14,7 @@ from tests.broker.local_cluster import LocalCluster
 from tests.kits.broker_kit import read_events, wait_until
 from tests.kits.cluster_kit import KnownProducer, in_sync, leader_of, reassign, replicated_topic
 from tests.kits.hostile_kit import Hostile, batch
+from tests.kits.plugin_kit import NO_PLUGIN
 from tests.kits.stream_command_kit import StreamCommand
 from wire.topics import PRODUCE_EVENTS
 
@@ -29,8 +30,7 @@ FREE_PER_BROKER = 1100
 @pytest.fixture
 def cluster(tmp_path: Path, jars: Path) -> Iterator[LocalCluster]:
     """A cluster without the plugin."""
-    jmx = "org.apache.kafka.common.metrics.JmxReporter"
-    with LocalCluster(tmp_path / "cluster", USERS, jars=jars, metric_reporters=jmx) as started:
+    with LocalCluster(tmp_path / "cluster", USERS, jars=jars, metric_reporters=NO_PLUGIN) as started:
         yield started
 
 

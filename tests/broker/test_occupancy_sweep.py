@@ -11,12 +11,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import TopicPartition
-from confluent_kafka.admin import (
-    AdminClient,
-    AlterConfigOpType,
-    ConfigEntry,
-    ConfigResource,
-)
+from confluent_kafka.admin import AdminClient
 
 from broker.local.local_broker import LocalBroker
 from broker.occupancy.census import TakenCensus
@@ -26,6 +21,7 @@ from jvm.jar_sets import kafka_classpath
 from jvm.java import find_java
 from lifecycle.expiration_change import freed_by
 from tables.query.sql_query import query
+from tests.kits.admin_kit import alter
 from tests.kits.broker_kit import (
     LIMIT_S,
     new_topic,
@@ -37,6 +33,7 @@ from tests.kits.broker_kit import (
 from tests.kits.expiry_kit import DEFAULT_EXPIRATION_MS, PartitionProducers
 from tests.kits.occupancy_kit import broker_counts, census_of, fill
 
+EXPIRATION = "producer.id.expiration.ms"
 HOUR_MS = 3_600_000
 CHECK_INTERVAL_MS = 200
 NEW_EXPIRATION_MS = 2 * HOUR_MS
@@ -74,16 +71,6 @@ def run_as_told(command: str, jars: Path) -> None:
     assert script == "kafka-configs.sh"
     java = [find_java(), "-XX:TieredStopAtLevel=1", "-cp", kafka_classpath(jars), "kafka.admin.ConfigCommand"]
     subprocess.run([*java, *arguments], check=True, capture_output=True, timeout=LIMIT_S)
-
-
-def set_own_expiration(broker: LocalBroker, value: str | None) -> None:
-    """Set `producer.id.expiration.ms` for this broker alone, or take that back."""
-    operation = AlterConfigOpType.DELETE if value is None else AlterConfigOpType.SET
-    entry = ConfigEntry("producer.id.expiration.ms", value, incremental_operation=operation)
-    wanted = ConfigResource(ConfigResource.Type.BROKER, str(broker.broker_id), incremental_configs=[entry])
-    admin = AdminClient({**broker.admin_config()})
-    (done,) = admin.incremental_alter_configs([wanted]).values()
-    done.result(LIMIT_S)
 
 
 def wait_for_expirations(broker: LocalBroker, told: list[tuple[int, bool]]) -> None:
@@ -171,7 +158,7 @@ def test_the_model_foretells_what_the_broker_forgets_when_the_printed_command_is
 
 
 def test_a_broker_with_a_setting_of_its_own_gets_a_command_that_reaches_it(broker: LocalBroker, jars: Path) -> None:
-    set_own_expiration(broker, str(5 * HOUR_MS))
+    alter(broker, {EXPIRATION: str(5 * HOUR_MS)})
     try:
         wait_for_expirations(broker, [(5 * HOUR_MS, True)])
         taken = census_of(broker.admin_servers)
@@ -182,7 +169,7 @@ def test_a_broker_with_a_setting_of_its_own_gets_a_command_that_reaches_it(broke
         wait_for_expirations(broker, [(NEW_EXPIRATION_MS, True)])
         now = census_of(broker.admin_servers)
     finally:
-        set_own_expiration(broker, None)
+        alter(broker, {EXPIRATION: None})
 
     assert expirations_of(taken) == [(5 * HOUR_MS, True)]
     assert [each.producer_id_ms for each in now.expirations] == [NEW_EXPIRATION_MS]

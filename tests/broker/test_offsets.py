@@ -3,17 +3,17 @@ import time
 import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
 
 from broker.errors import BrokerUnreachableError
 from broker.kafka import offsets
 from broker.kafka.offsets import OldestRecord, events_per_record, oldest_record
 from broker.local.local_broker import LocalBroker
+from tests.kits.broker_kit import make_topic, transactional_producer
 
 
 def test_the_oldest_record_of_all_partitions_tells_where_a_topic_begins(broker: LocalBroker) -> None:
     admin = AdminClient(broker.admin_config() | {"log_level": 0})
-    admin.create_topics([NewTopic("begins", num_partitions=3)])["begins"].result()
+    make_topic(broker, "begins", 3)
     assert oldest_record(broker.admin_config(), "begins") == OldestRecord(None, is_first=True)
 
     oldest_ms = round(time.time() * 1000) - 60_000
@@ -30,10 +30,8 @@ def test_the_oldest_record_of_all_partitions_tells_where_a_topic_begins(broker: 
 
 
 def test_a_partition_with_aborted_transactions_only_has_no_oldest_record(broker: LocalBroker) -> None:
-    admin = AdminClient(broker.admin_config() | {"log_level": 0})
-    admin.create_topics([NewTopic("aborted", num_partitions=2)])["aborted"].result()
-    producer = Producer(broker.admin_config() | {"transactional.id": "aborts"})
-    producer.init_transactions()
+    make_topic(broker, "aborted", 2)
+    producer = transactional_producer(broker.admin_config(), "aborts")
     producer.begin_transaction()
     producer.produce("aborted", b"never seen", partition=0)
     producer.flush()
@@ -57,8 +55,7 @@ def test_a_broker_that_returns_no_record_in_time_is_not_an_empty_topic(
 
 
 def test_the_newest_records_tell_how_many_events_a_record_holds(broker: LocalBroker) -> None:
-    admin = AdminClient(broker.admin_config() | {"log_level": 0})
-    admin.create_topics([NewTopic("several", num_partitions=3)])["several"].result()
+    make_topic(broker, "several", 3)
     assert events_per_record(broker.admin_config(), "several") == 1
 
     producer = Producer(broker.admin_config())

@@ -25,7 +25,7 @@ from tables.query.sql_query import query
 from tables.store.path_tables import create_missing
 from tables.times import to_time
 from tests.broker.test_hold_topics import DENIED, errors_of_writes
-from tests.kits.acl_kit import allow, bound
+from tests.kits.admin_kit import allow, bound
 from tests.kits.broker_kit import new_topic, produce, wait_for_report, wait_until
 from tests.kits.plugin_kit import switch
 from tests.kits.stream_command_kit import StreamCommand

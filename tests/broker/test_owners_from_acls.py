@@ -23,7 +23,7 @@ from broker.local.local_broker import LocalBroker
 from broker.occupancy.acl_owners import AclOwners, OwnerReason, permits
 from broker.occupancy.census import OwnersFrom, TakenCensus, take_census
 from lifecycle.occupancy import count_occupancy
-from tests.kits.acl_kit import binding, bound
+from tests.kits.admin_kit import allow, binding, bound
 from tests.kits.broker_kit import LIMIT_S, new_topic, produce, produce_in_transactions, transactional_producer
 from tests.kits.occupancy_kit import QUICKLY, census_of
 from tests.kits.plugin_kit import NO_PLUGIN
@@ -171,11 +171,6 @@ def create(broker: LocalBroker, topics: Sequence[str]) -> None:
 # The census
 
 
-def allow(user: str, name: str, kind: ResourceType = ResourceType.TOPIC, prefixed: bool = False) -> AclBinding:
-    pattern = ResourcePatternType.PREFIXED if prefixed else ResourcePatternType.LITERAL
-    return binding(name, f"User:{user}", kind=kind, pattern=pattern, permission=AclPermissionType.ALLOW)
-
-
 def owners(broker: LocalBroker) -> tuple[TakenCensus, set[tuple[str, str]]]:
     """A census, and each topic's owners."""
     taken = census_of(broker.admin_servers)
@@ -185,11 +180,11 @@ def owners(broker: LocalBroker) -> tuple[TakenCensus, set[tuple[str, str]]]:
 def test_without_the_plugin_topics_of_a_single_writer_are_its_own_and_the_rest_is_counted(broker: LocalBroker) -> None:
     # Given topics of one, two and no principals, and a transactional id of one of the two.
     own, shared, free = (new_topic(broker, name) for name in ("own", "shared", "free"))
-    billing = allow("bob", "billing-", ResourceType.TRANSACTIONAL_ID, prefixed=True)
+    billing = allow("billing-", "User:bob", ResourceType.TRANSACTIONAL_ID, prefixed=True)
     before, _ = owners(broker)
 
     # When they are written.
-    with bound(broker, allow("alice", own), allow("alice", shared), allow("bob", shared), billing):
+    with bound(broker, allow(own, "User:alice"), allow(shared, "User:alice"), allow(shared, "User:bob"), billing):
         for user, topic in (("alice", own), ("alice", shared), ("bob", shared), ("carol", free)):
             produce(broker.client_config(user), topic)
         produce_in_transactions(transactional_producer(broker.client_config("bob"), "billing-1"), shared)
@@ -211,24 +206,10 @@ def test_without_the_plugin_topics_of_a_single_writer_are_its_own_and_the_rest_i
 def test_without_the_right_to_describe_acls_nobody_has_an_owner(broker: LocalBroker) -> None:
     orders = new_topic(broker, "orders")
     produce(broker.client_config("alice"), orders)
-    others = binding(
-        "kafka-cluster",
-        "User:alice",
-        kind=ResourceType.BROKER,
-        operation=AclOperation.DESCRIBE,
-        permission=AclPermissionType.ALLOW,
-    )
-    settings = [
-        binding(
-            "kafka-cluster",
-            "User:mallory",
-            kind=ResourceType.BROKER,
-            operation=AclOperation.DESCRIBE_CONFIGS,
-            permission=AclPermissionType.ALLOW,
-        )
-    ]
+    others = allow("kafka-cluster", "User:alice", ResourceType.BROKER, AclOperation.DESCRIBE)
+    settings = allow("kafka-cluster", "User:mallory", ResourceType.BROKER, AclOperation.DESCRIBE_CONFIGS)
 
-    with bound(broker, others, *settings, allow("alice", orders)):
+    with bound(broker, others, settings, allow(orders, "User:alice")):
         taken = take_census(KafkaConfig(broker.client_config("mallory")), round(1000 * time.time()), QUICKLY)
 
     assert taken.owners_from is OwnersFrom.NOTHING

@@ -10,7 +10,7 @@ from confluent_kafka import KafkaError
 from confluent_kafka.admin import AclPermissionType, ResourceType
 
 from broker.local.local_broker import LocalBroker
-from tests.kits.acl_kit import binding, bound
+from tests.kits.admin_kit import binding, bound
 from tests.kits.broker_kit import (
     events_of,
     new_topic,

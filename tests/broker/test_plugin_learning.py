@@ -26,14 +26,13 @@ from tests.kits.broker_kit import (
     wait_until,
 )
 from tests.kits.hostile_kit import Hostile, batch
-from tests.kits.plugin_kit import ready_topic, switch
+from tests.kits.plugin_kit import NO_PLUGIN, ready_topic, switch
 from wire.plugin_reports import AliveReport, BlockReport, StartReport
 from wire.topics import REPORTS
 
 BLOCK = 1000
 IN_FIRST_BATCH = 70
 """A byte of the metadata log's first batch, behind its header."""
-JMX = "org.apache.kafka.common.metrics.JmxReporter"
 SMALL: dict[str, Any] = {
     "metadata_log_max_record_bytes_between_snapshots": 2000,
     "internal_metadata_log_segment_bytes": 2000,
@@ -80,7 +79,7 @@ def used(client: Hostile, topic: str) -> int:
 @pytest.fixture
 def living(tmp_path: Path, jars: Path) -> Iterator[LocalBroker]:
     """A broker without the plugin, which has handed out PIDs."""
-    with LocalBroker(tmp_path, jars=jars, metric_reporters=JMX) as broker:
+    with LocalBroker(tmp_path, jars=jars, metric_reporters=NO_PLUGIN) as broker:
         yield broker
 
 
@@ -209,11 +208,11 @@ def test_blocks_are_read_from_a_trimmed_log(tmp_path: Path, jars: Path) -> None:
 
 @pytest.mark.slow
 def test_a_log_without_beginning_and_snapshots_gives_no_bound(tmp_path: Path, jars: Path) -> None:
-    with LocalBroker(tmp_path, jars=jars, metric_reporters=JMX, **SMALL) as broker:
+    with LocalBroker(tmp_path, jars=jars, metric_reporters=NO_PLUGIN, **SMALL) as broker:
         topic = ready_topic(broker, "orders")
         log = trimmed_log(broker)
     # A broker with the usual settings makes no snapshot soon.
-    with LocalBroker(tmp_path, jars=jars, metric_reporters=JMX) as broker:
+    with LocalBroker(tmp_path, jars=jars, metric_reporters=NO_PLUGIN) as broker:
         for snapshot in log.glob("*.checkpoint"):
             snapshot.unlink()
 

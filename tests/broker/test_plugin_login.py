@@ -10,16 +10,13 @@ import pytest
 import trustme
 from confluent_kafka.admin import (
     AdminClient,
-    AlterConfigOpType,
-    ConfigEntry,
-    ConfigResource,
-    ResourceType,
     ScramCredentialInfo,
     ScramMechanism,
     UserScramCredentialUpsertion,
 )
 
 from broker.local.local_broker import LocalBroker
+from tests.kits.admin_kit import alter
 from tests.kits.broker_kit import events_of, new_topic, wait_for_report
 from tests.kits.hostile_kit import Hostile, batch
 from tests.kits.login_kit import NAMED, PREFIX, STORE_PASSWORD, LoginBroker, Stores
@@ -124,22 +121,10 @@ def test_certificates_that_are_renewed_in_place_are_read_again(tmp_path: Path, j
 
         # when another authority signs all certificates, and the running broker reads the files again
         stores.renew(trustme.CA())
-        set_again(broker, {name: str(value) for name, value in stores.pem().items() if name.endswith("location")})
+        alter(broker, {name: str(value) for name, value in stores.pem().items() if name.endswith("location")})
 
         changed_ms = time.time() * 1000
         wait_for_report(broker, AliveReport, lambda each: each.timestamp_ms > changed_ms + 15_000)
-
-
-def set_again(broker: LocalBroker, settings: dict[str, str]) -> None:
-    """Set a broker's dynamic settings; Kafka then reads files that have changed."""
-    entries = [
-        ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET) for name, value in settings.items()
-    ]
-    resource = ConfigResource(ResourceType.BROKER, str(broker.broker_id), incremental_configs=entries)
-    # Held by a name: an AdminClient that is collected takes its answers with it.
-    admin = AdminClient({**broker.admin_config()})
-    for answer in admin.incremental_alter_configs([resource]).values():
-        answer.result()
 
 
 @pytest.mark.slow

@@ -9,20 +9,11 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import (
-    AclBinding,
-    AclOperation,
-    AclPermissionType,
-    AdminClient,
-    AlterConfigOpType,
-    ConfigEntry,
-    ConfigResource,
-    ResourcePatternType,
-    ResourceType,
-)
+from confluent_kafka.admin import AclOperation, AdminClient, ConfigResource, ResourceType
 
 from broker.kafka.topics import admin_client, existing_topics
 from broker.local.local_broker import LocalBroker
+from tests.kits.admin_kit import allow, alter, bind, delete_topic
 from tests.kits.broker_kit import (
     ensure_topics,
     events_of,
@@ -35,13 +26,12 @@ from tests.kits.broker_kit import (
 )
 from tests.kits.hostile_kit import Hostile, batch
 from tests.kits.login_kit import PREFIX, LoginBroker
-from tests.kits.plugin_kit import switch
+from tests.kits.plugin_kit import NO_PLUGIN, switch
 from wire.plugin_reports import AliveReport
 from wire.topics import EVENT_PARTITIONS, HOLDS, OWN_TOPICS, PRODUCE_EVENTS, REPORTS, topic_settings
 
 OURS = {"message.timestamp.type": "LogAppendTime", "cleanup.policy": "delete"}
 UNKIND: dict[str, Any] = {"log_cleanup_policy": "compact", "num_partitions": 3, "auto_create_topics_enable": "true"}
-JMX = "org.apache.kafka.common.metrics.JmxReporter"
 COMMAND = re.compile(r"kafka-acls\.sh (.*)")
 
 
@@ -49,21 +39,6 @@ def settings_of(broker: LocalBroker, topic: str) -> dict[str, str]:
     admin = AdminClient({**broker.admin_config()})
     (answer,) = admin.describe_configs([ConfigResource(ResourceType.TOPIC, topic)]).values()
     return {name: entry.value for name, entry in answer.result().items() if name in OURS}
-
-
-def set_topic(broker: LocalBroker, topic: str, name: str, value: str) -> None:
-    entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
-    admin = AdminClient({**broker.admin_config()})
-    (answer,) = admin.incremental_alter_configs(
-        [ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])]
-    ).values()
-    answer.result()
-
-
-def delete_topic(broker: LocalBroker, topic: str) -> None:
-    admin = AdminClient({**broker.admin_config()})
-    (answer,) = admin.delete_topics([topic]).values()
-    answer.result()
 
 
 def logged(broker: LocalBroker) -> list[str]:
@@ -118,7 +93,7 @@ def test_a_deleted_topic_is_made_again_with_our_settings(tmp_path: Path, jars: P
 
 @pytest.mark.slow
 def test_a_topic_that_kafka_made_by_itself_gets_our_settings_and_partitions(tmp_path: Path, jars: Path) -> None:
-    with LocalBroker(tmp_path, jars=jars, metric_reporters=JMX, **UNKIND) as broker:
+    with LocalBroker(tmp_path, jars=jars, metric_reporters=NO_PLUGIN, **UNKIND) as broker:
         # given what a program makes that writes to the topic before the plugin is there
         made = Producer({**broker.admin_config(), "log_level": 0})
         made.produce(PRODUCE_EVENTS, key=b"User:x", value=b"no event")
@@ -137,9 +112,8 @@ def test_every_wrong_setting_is_named_and_records_become_as_small_as_the_topic_w
 ) -> None:
     with LocalBroker(tmp_path, jars=jars) as broker:
         broker.wait_for_plugin()
-        for name, value in {"cleanup.policy": "compact", "max.message.bytes": "900"}.items():
-            set_topic(broker, PRODUCE_EVENTS, name, value)
-        set_topic(broker, PRODUCE_EVENTS, "message.timestamp.type", "CreateTime")
+        wrong = {"cleanup.policy": "compact", "message.timestamp.type": "CreateTime"}
+        alter(broker, {**wrong, "max.message.bytes": "900"}, PRODUCE_EVENTS)
         topic = new_topic(broker, "orders", 8)
         with Hostile(broker, "mallory", "x" * 200) as mallory:
             pids = [mallory.producer_id() for _ in range(40)]
@@ -156,7 +130,7 @@ def test_every_wrong_setting_is_named_and_records_become_as_small_as_the_topic_w
 def test_a_setting_that_somebody_chose_is_named_and_left_alone(tmp_path: Path, jars: Path) -> None:
     with LocalBroker(tmp_path, jars=jars) as broker:
         broker.wait_for_plugin()
-        set_topic(broker, PRODUCE_EVENTS, "message.timestamp.type", "CreateTime")
+        alter(broker, {"message.timestamp.type": "CreateTime"}, PRODUCE_EVENTS)
 
         wait_for_report(broker, AliveReport, lambda each: each.problem is not None)
         wait_until(lambda: len(logged(broker)) == 1, "a line")
@@ -167,7 +141,7 @@ def test_a_setting_that_somebody_chose_is_named_and_left_alone(tmp_path: Path, j
         assert logged(broker)[0].endswith(command)
         assert settings_of(broker, PRODUCE_EVENTS)["message.timestamp.type"] == "CreateTime"
 
-        set_topic(broker, PRODUCE_EVENTS, "message.timestamp.type", "LogAppendTime")
+        alter(broker, {"message.timestamp.type": "LogAppendTime"}, PRODUCE_EVENTS)
         wait_until(lambda: len(logged(broker)) == 2, "the end")
         assert logged(broker)[1].startswith("WARN pid-quota: the problem is over: topic produce-events has")
 
@@ -218,20 +192,13 @@ def test_a_missing_right_is_one_line_with_the_command_that_grants_all(tmp_path: 
 
         for topic in OWN_TOPICS:
             for operation in (words[at + 1] for at, word in enumerate(words) if word == "--operation"):
-                grant(broker, words[words.index("--allow-principal") + 1], operation, topic)
+                name = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", operation).upper()
+                principal = words[words.index("--allow-principal") + 1]
+                bind(broker, allow(topic, principal, operation=AclOperation[name]))
 
         broker.wait_for_plugin()
         wait_until(lambda: len(read_events(broker)) >= 1, "the event from before")
         wait_until(lambda: len(logged(broker)) == 2, "the end of the problem")
-
-
-def grant(broker: LocalBroker, principal: str, operation: str, topic: str) -> None:
-    name = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", operation).upper()
-    literal, allow = ResourcePatternType.LITERAL, AclPermissionType.ALLOW
-    admin = AdminClient({**broker.admin_config()})
-    right = AclBinding(ResourceType.TOPIC, topic, literal, principal, "*", AclOperation[name], allow)
-    (made,) = admin.create_acls([right]).values()
-    made.result()
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import AclOperation, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+from confluent_kafka.admin import AclOperation, ResourceType
 
 from broker.kafka.grants import binding_of
 from broker.kafka.roles import run_rights
@@ -18,7 +18,7 @@ from broker.kafka.topics import admin_client
 from broker.local.local_broker import LocalBroker
 from jobs.cli import run
 from tables.store.path_tables import create_missing
-from tests.kits.acl_kit import allow, bound
+from tests.kits.admin_kit import allow, alter, bound
 from tests.kits.broker_kit import LIMIT_S, wait_until
 from tests.kits.plugin_kit import NO_PLUGIN, state_report
 from wire.topics import HOLDS, PRODUCE_EVENTS, REPORTS
@@ -46,13 +46,6 @@ def broken(jars: Path, tmp_path: Path) -> Iterator[LocalBroker]:
             yield broker
 
 
-def break_topic(broker: LocalBroker) -> None:
-    admin = admin_client(broker.admin_config())
-    entry = ConfigEntry("cleanup.policy", "compact", incremental_operation=AlterConfigOpType.SET)
-    resource = ConfigResource("topic", PRODUCE_EVENTS, incremental_configs=[entry])
-    admin.incremental_alter_configs([resource])[resource].result()
-
-
 def report_as_a_plugin_that_can_t_write_and_as_one_whose_clock_is_ahead(broker: LocalBroker) -> None:
     now_ms, producer = round(time.time() * 1000), Producer(broker.admin_config())
     cluster_id = admin_client(broker.admin_config()).metadata().cluster_id
@@ -68,7 +61,7 @@ def test_each_of_seven_broken_things_is_found_with_its_remedy(
     broken: LocalBroker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     report_as_a_plugin_that_can_t_write_and_as_one_whose_clock_is_ahead(broken)
-    break_topic(broken)
+    alter(broken, {"cleanup.policy": "compact"}, PRODUCE_EVENTS)
     # The stream has never written.
     create_missing(str(tmp_path / "tables"))
     file = tmp_path / "pid-quota.properties"

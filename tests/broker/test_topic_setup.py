@@ -11,7 +11,7 @@ from broker.kafka.topic_setup import Difference, TopicPlan, TopicSetup, plan_top
 from broker.kafka.topics import admin_client, existing_topics
 from broker.local.local_broker import LocalBroker
 from jobs.cli import run
-from tests.kits.acl_kit import allow, bound
+from tests.kits.admin_kit import allow, bound
 from tests.kits.broker_kit import new_topic, wait_until
 from tests.kits.plugin_kit import NO_PLUGIN
 from wire.topics import HOLDS, OWN_TOPICS, PRODUCE_EVENTS, REPORTS

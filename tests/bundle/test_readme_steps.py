@@ -25,7 +25,7 @@ from confluent_kafka.admin import (
 
 from broker.local.server_process import free_ports
 from tests.broker.local_cluster import LocalCluster
-from tests.kits.acl_kit import allow, bound
+from tests.kits.admin_kit import allow, bound
 from tests.kits.broker_kit import new_topic, produce, wait_until
 from tests.kits.hold_kit import Churn
 from tests.kits.page_kit import README

@@ -13,6 +13,7 @@ from broker.kafka.offsets import ExtentReader
 from broker.local.local_broker import LocalBroker
 from streaming.checkpoint.data_loss import load_loss_record
 from streaming.checkpoint.next_producer_id import save_next_producer_id
+from tests.kits.admin_kit import delete_topic
 from tests.kits.broker_kit import make_topic, new_topic, wait_until
 from tests.kits.fault_kit import (
     Stream,
@@ -102,8 +103,7 @@ def refused_pids(stream: Stream, last_batch: int) -> int:
 def test_a_topic_made_again_is_said_and_the_stream_goes_on_with_the_new_one(
     spark: SparkSession, broker: LocalBroker, reading: Stream
 ) -> None:
-    client = admin(broker)
-    client.delete_topics([reading.topic])[reading.topic].result()
+    delete_topic(broker, reading.topic)
     wait_until(lambda: reading.topic not in admin(broker).list_topics(timeout=10).topics, "the topic is gone")
     make_topic(broker, reading.topic)
     send(broker, reading.topic, traffic(200, first=600))

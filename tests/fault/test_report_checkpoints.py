@@ -17,6 +17,7 @@ from streaming.failures import as_stream_error
 from streaming.reports import report_query
 from streaming.reports.report_query import FOLDER, start_reports
 from tables.schema.specs import SinkName
+from tests.kits.admin_kit import delete_topic
 from tests.kits.broker_kit import make_topic, new_topic, wait_until
 from tests.kits.fault_kit import Stream, send
 from wire.holds import Hold
@@ -132,7 +133,7 @@ def test_a_topic_of_holds_that_is_deleted_and_made_anew_ends_nothing(
 ) -> None:
     topic = holds_of(reading.topic)
     admin = admin_client(broker.admin_config())
-    admin.delete_topics([topic])[topic].result()
+    delete_topic(broker, topic)
     wait_until(lambda: topic not in existing_topics(admin), "the topic is gone")
     send(broker, reading.topic, reports(10, 12))
     read(spark, reading)

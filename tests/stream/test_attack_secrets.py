@@ -14,12 +14,12 @@ from pathlib import Path
 import pytest
 from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
 from deltalake import DeltaTable
 from kafka.admin import KafkaAdminClient
 
 from broker.kafka.config import KafkaConfig
-from tests.kits.attack_kit import event
+from tests.kits.broker_kit import make_topic
+from tests.kits.stream_kit import event
 from tests.kits.tls_kit import issue, tls_broker
 
 pytestmark = pytest.mark.slow
@@ -41,9 +41,7 @@ def run(jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
     root = tmp_path_factory.mktemp("secrets")
     certificates, server = issue(root / "certificates")
     with tls_broker(root / "kafka", {"job": PASSWORD}, jars, certificates, server) as broker:
-        admin = AdminClient({**broker.admin_config()})
-        for created in admin.create_topics([NewTopic("events", 2, 1)]).values():
-            created.result()
+        make_topic(broker, "events", 2)
         producer = Producer(broker.admin_config())
         for number in range(RECORDS):
             producer.produce("events", event(number), partition=number % 2)
