@@ -137,12 +137,6 @@ def test_an_event_of_a_day_ahead_in_the_same_batch_takes_nobodys_ledger() -> Non
     assert [(kind, row["admitted_pids"]) for kind, row in again] == [("producer_id_metrics", 0)]
 
 
-def test_a_partition_that_is_far_ahead_takes_no_ledger_of_another() -> None:
-    run(state := State(), frame([1]))
-
-    assert run(state.times_out(), nothing(), come(0) | come(FORGOTTEN_AFTER_MS, partition=1)) == []
-
-
 def test_a_batch_tells_how_far_its_partitions_have_come_and_only_when_they_have() -> None:
     begin_ms = NOW_MS // STEP_MS * STEP_MS
     batch = pd.concat([frame([1]), frame([2], at_ms=STEP_MS, partition=1), frame([3], partition=1)])
@@ -212,16 +206,6 @@ def test_a_quota_of_a_principal_that_is_never_enforced_throttles_nobody() -> Non
     rows = run(State(), frame(list(range(50)), principal="User:ANONYMOUS"))
 
     assert [(kind, row["refused_pids"]) for kind, row in rows] == [("producer_id_metrics", 0)]
-
-
-def test_a_silent_principal_has_the_time_of_its_own_partition() -> None:
-    run(state := State(), frame(list(range(50)), partition=1))
-    own, begin_ms = come(STEP_MS, partition=1), NOW_MS + 10 * STEP_MS
-
-    alone, beside = (silent_under_raised(state.times_out(), own | each, begin_ms) for each in ({}, come(WINDOW_MS)))
-
-    assert alone == beside
-    assert [kind for kind, _ in alone][:1] == ["throttle_decisions"]
 
 
 def test_a_throttled_ledger_that_cannot_be_read_waits_for_an_event_to_say_so() -> None:
