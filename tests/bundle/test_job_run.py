@@ -26,9 +26,9 @@ from tables.schema.specs import TABLES as TABLE_SPECS
 from tests.kits.broker_kit import ensure_topics
 from tests.kits.console_kit import wait_for
 from tests.kits.databricks_kit import GIVEN, ROOT, load_bundle
-from tests.kits.runtime_kit import LIMIT_S, Runtime
-from tests.kits.runtime_stream_kit import prepared_statements
+from tests.kits.runtime_kit import LIMIT_S, Runtime, prepared_statements
 from tests.kits.runtime_venv_kit import Cluster
+from tests.kits.stream_command_kit import processes_below
 from wire.topics import PRODUCE_EVENTS
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ class Stream:
         return wait_for(asked, what, LIMIT_S)
 
     def lose(self) -> None:
-        victims = [self.process.pid, *below(self.process.pid)]
+        victims = [self.process.pid, *processes_below(self.process.pid)]
         for pid in victims:
             # One that lost its parent may have ended by itself.
             with contextlib.suppress(ProcessLookupError):
@@ -151,11 +151,6 @@ class Stream:
         self.process.stdin.close()
         self.process.wait()
         wait_for(lambda: not any(Path(f"/proc/{pid}/cmdline").exists() for pid in victims), "the end of the cluster")
-
-
-def below(pid: int) -> list[int]:
-    own = [int(child) for file in Path(f"/proc/{pid}/task").glob("*/children") for child in file.read_text().split()]
-    return own + [pid for child in own for pid in below(child)]
 
 
 @pytest.fixture(scope="module")

@@ -1,13 +1,47 @@
 """The example notebook: its queries on the demo's tables return the printed answers."""
 
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
 import pytest
 import sqlglot
 
 from tables.query.sql_query import query
 from tables.schema.views import views
+from tables.store.values import Answer
 from tests.kits.console_kit import NOW, demo_tables
 from tests.kits.databricks_kit import ROOT
-from tests.kits.notebook_kit import as_markdown, cells
+
+HEAD = "-- Databricks notebook source\n"
+BETWEEN = "\n\n-- COMMAND ----------\n\n"
+MAGIC = "-- MAGIC"
+
+
+@dataclass(frozen=True)
+class Cell:
+    text: str
+    is_sql: bool
+
+
+def cells(file: Path) -> list[Cell]:
+    text = file.read_text(encoding="utf-8")
+    assert text.startswith(HEAD)
+    return [_cell(part.strip("\n")) for part in text.removeprefix(HEAD).split(BETWEEN)]
+
+
+def _cell(text: str) -> Cell:
+    if not text.startswith(MAGIC):
+        return Cell(text, is_sql=True)
+    first, *lines = text.split("\n")
+    assert first == f"{MAGIC} %md"
+    return Cell("\n".join(re.sub(f"^{MAGIC} ?", "", line) for line in lines), is_sql=False)
+
+
+def as_markdown(answer: Answer) -> list[str]:
+    rows = [[str(value) for value in row] for row in answer.rows]
+    return [f"| {' | '.join(row)} |" for row in (answer.columns, ["---"] * len(answer.columns), *rows)]
+
 
 CELLS = cells(ROOT / "resources" / "notebooks" / "first_look.sql")
 SETUP = ("CREATE WIDGET", "USE IDENTIFIER")

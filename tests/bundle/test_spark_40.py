@@ -1,15 +1,12 @@
 """The stream on the Spark of the cluster's runtime, which is older than ours, with the runtime's libraries."""
 
-import json
 from pathlib import Path
 
 import pytest
 
 from broker.local.local_broker import LocalBroker
-from tests.kits.broker_kit import new_topic
-from tests.kits.databricks_kit import ROOT, SPARK_OF_RUNTIME, load_bundle
-from tests.kits.runtime_kit import Runtime
-from tests.kits.runtime_stream_kit import assert_said, prepared_statements
+from tests.kits.databricks_kit import SPARK_OF_RUNTIME, load_bundle
+from tests.kits.runtime_kit import Runtime, assert_said, run_stream
 from tests.kits.runtime_venv_kit import Cluster
 
 PYSPARK = "4.0.1"
@@ -25,11 +22,8 @@ def test_the_stream_runs_on_the_spark_of_the_cluster_s_runtime(
     runtime_cluster: Cluster, broker: LocalBroker, tmp_path: Path
 ) -> None:
     runtime = Runtime(tmp_path / "runtime", runtime_cluster.jars, runtime_cluster.python, packages=()).prepared()
-    topic = new_topic(broker, "produce-events", 2)
-    script = ROOT / "tests" / "bundle" / "runtime_run.py"
-    arguments = (broker.admin_servers, topic, str(tmp_path / "checkpoint"), prepared_statements(tmp_path))
 
-    said = json.loads(runtime.run(script, *arguments).splitlines()[-1])
+    said = run_stream(runtime, broker, tmp_path)
 
     assert said["spark"] == PYSPARK
     assert said["session"] == "pyspark.sql.session"

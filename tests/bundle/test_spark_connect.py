@@ -3,7 +3,6 @@
 The server is Spark 4.2's, on this machine. docs/databricks.md says what this can't show.
 """
 
-import json
 import os
 import socket
 import subprocess
@@ -18,10 +17,7 @@ import pytest
 from broker.local.local_broker import LocalBroker
 from jvm.jar_sets import spark_jars
 from jvm.process import start_watched
-from tests.kits.broker_kit import new_topic
-from tests.kits.databricks_kit import ROOT
-from tests.kits.runtime_kit import LIMIT_S, Runtime
-from tests.kits.runtime_stream_kit import assert_said, prepared_statements
+from tests.kits.runtime_kit import LIMIT_S, Runtime, assert_said, run_stream
 
 
 @contextmanager
@@ -66,12 +62,9 @@ def answers(port: int) -> bool:
 @pytest.mark.slow
 def test_the_stream_runs_over_spark_connect(jars: Path, broker: LocalBroker, tmp_path: Path) -> None:
     runtime = Runtime(tmp_path / "runtime", tuple(spark_jars(jars))).prepared()
-    topic = new_topic(broker, "produce-events", 2)
-    script = ROOT / "tests" / "bundle" / "runtime_run.py"
-    arguments = (broker.admin_servers, topic, str(tmp_path / "checkpoint"), prepared_statements(tmp_path))
 
     with connect_server(runtime) as address:
-        said = json.loads(runtime.run(script, *arguments, SPARK_REMOTE=address).splitlines()[-1])
+        said = run_stream(runtime, broker, tmp_path, SPARK_REMOTE=address)
 
     assert said["session"] == "pyspark.sql.connect.session"
     assert_said(said)

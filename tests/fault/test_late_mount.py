@@ -1,6 +1,11 @@
 """A checkpoint on a mount that shows files late, as Databricks' `/Volumes` may: what is late is not taken for gone."""
 
+import os
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,6 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from broker.local.local_broker import LocalBroker
+from jvm.process import reading
 from streaming.batch.context import carried_before, read_context
 from streaming.checkpoint import own_files
 from streaming.checkpoint.data_loss import load_loss_record
@@ -16,9 +22,27 @@ from streaming.errors import CheckpointError
 from tests.kits.batch_kit import run_batch
 from tests.kits.broker_kit import new_topic
 from tests.kits.fault_kit import Stream, send, set_quota, traffic
-from tests.kits.late_mount import late_mount
 
 DELAY_S = 1.0
+
+
+@contextmanager
+def late_mount(backing: Path, mount: Path) -> Iterator[Path]:
+    """Mount a folder with the limits of Databricks' `/Volumes`."""
+    for folder in (backing, mount):
+        folder.mkdir(parents=True, exist_ok=True)
+    with reading([sys.executable, "-m", "tests.kits.late_files", str(backing), str(mount), str(DELAY_S)]) as server:
+        said = ""
+        while not os.path.ismount(mount):
+            if server.poll() is not None:
+                assert server.stdout
+                said = server.stdout.read()
+                pytest.skip(f"a file system can't be mounted here: {said.strip()[-300:]}")
+            time.sleep(0.05)
+        try:
+            yield mount
+        finally:
+            subprocess.run(["umount", "-l", str(mount)], check=True)
 
 
 def test_a_stream_decides_on_a_mount_that_lists_late_what_it_decides_on_a_disk(
@@ -28,7 +52,7 @@ def test_a_stream_decides_on_a_mount_that_lists_late_what_it_decides_on_a_disk(
     topic = new_topic(broker, "produce-events", 2)
     on_disk = Stream(tmp_path / "disk", broker.admin_servers, topic)
     on_mount = replace(on_disk, root=tmp_path / "mounted")
-    with late_mount(tmp_path / "backing", on_mount.checkpoint, DELAY_S):
+    with late_mount(tmp_path / "backing", on_mount.checkpoint):
         for stream in (on_disk, on_mount):
             stream.prepared()
         for part, rate in enumerate((20, 5)):
@@ -43,7 +67,7 @@ def test_a_stream_decides_on_a_mount_that_lists_late_what_it_decides_on_a_disk(
 
 @pytest.fixture
 def checkpoint(tmp_path: Path) -> Iterator[str]:
-    with late_mount(tmp_path / "backing", tmp_path / "mount", DELAY_S) as mount:
+    with late_mount(tmp_path / "backing", tmp_path / "mount") as mount:
         yield str(mount)
 
 

@@ -21,7 +21,7 @@ from streaming.operator.ledger_group import LedgerGroup, StoredLedger
 from streaming.operator.ledger_operator import Operator
 from streaming.operator.rows import Rows, unpack_rows
 from tests.fuzz.history import Batch, Chance, History, QuotaEntry, Written, rate_and_burst
-from tests.kits.batch_kit import KnownBatch, operator_of, pre_aggregate_of
+from tests.kits.batch_kit import KnownBatch, frame_of, operator_of, pre_aggregate_of
 from tests.kits.group_state_kit import State
 
 PER_PRINCIPAL = 0
@@ -224,8 +224,4 @@ def frames(rows: Packed, random: Random) -> list[pd.DataFrame]:
     """What Spark gives a group of: rows in any order, in any number of frames."""
     random.shuffle(rows)
     cut = random.randrange(len(rows) + 1) if random.random() < 0.2 else len(rows)
-    return [
-        pd.DataFrame({"principal": [name for name, _ in part], "packed": [packed for _, packed in part]})
-        for part in (rows[:cut], rows[cut:])
-        if part
-    ]
+    return [frame_of(part) for part in (rows[:cut], rows[cut:]) if part]

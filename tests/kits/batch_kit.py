@@ -1,19 +1,24 @@
-"""The pre-aggregation and operator of one task, with batch metadata from the test; the options of a stream."""
+"""The pre-aggregation and operator of one task, what passes between them, and batch metadata from the test."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import msgspec
+import pandas as pd
+
 from quota.limits import Quotas
-from state.events import Deployment
+from state.events import Deployment, Events
 from streaming.batch.context import BatchContext, Carried, begin_batch, end_batch
 from streaming.batch.tasks import TaskBatch
 from streaming.batch.tracked_principals import TrackedPrincipals
 from streaming.decode.preaggregate import PreAggregate
+from streaming.operator.group_events import arrived
 from streaming.operator.ledger_operator import Operator
 from streaming.pipeline import StreamOptions
+from wire.packed_events import PackedEvents, unpack
 
 
 @dataclass(frozen=True)
@@ -68,3 +73,20 @@ def pre_aggregate_of(batch: TaskBatch = BATCH) -> PreAggregate:
 
 def operator_of(deployment: Deployment, batch: TaskBatch = BATCH) -> Operator:
     return Operator(deployment, batch)
+
+
+def unpacked(packed: bytes) -> PackedEvents:
+    found = unpack(packed)
+    assert isinstance(found, PackedEvents)
+    return found
+
+
+def frame_of(rows: Iterable[tuple[str, bytes]]) -> pd.DataFrame:
+    """Return pre-aggregates as Spark gives them to the operator."""
+    return pd.DataFrame(list(rows), columns=["principal", "packed"])
+
+
+def in_order(parts: Iterable[PackedEvents]) -> Events:
+    """Return the events of one principal, without the hashes of their PIDs."""
+    found = arrived([("", part) for part in parts], 0)[""].events
+    return msgspec.structs.replace(found, hashes=[])

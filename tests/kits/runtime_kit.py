@@ -4,14 +4,21 @@ What such a runtime gives is made here of open source Spark: settings of the ses
 three-part names, and what databricks-sdk takes `dbutils` from, of which only a stand-in can be had.
 """
 
+import json
 import os
+import re
 import subprocess
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-ROOT = Path(__file__).parents[2]
+from broker.local.local_broker import LocalBroker
+from tests.kits.broker_kit import new_topic
+from tests.kits.databricks_kit import ROOT
+
 LIMIT_S = 1800
+_SQL = re.compile(r"^## Change a quota\n.*?^```sql\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _DBRUNTIME = '''
 """Stands for the runtime's own module, from which databricks-sdk takes `dbutils`: one secret, out of a file."""
 import os
@@ -102,3 +109,33 @@ class Runtime:
         )
         assert result.returncode == 0, result.stdout + result.stderr
         return result.stdout
+
+
+def run_stream(runtime: Runtime, broker: LocalBroker, folder: Path, **environment: str) -> dict[str, Any]:
+    """Run `runtime_run.py` on a topic of its own; return what its last line says."""
+    topic, script = new_topic(broker, "produce-events", 2), ROOT / "tests" / "bundle" / "runtime_run.py"
+    arguments = (broker.admin_servers, topic, str(folder / "checkpoint"), prepared_statements(folder))
+    said: dict[str, Any] = json.loads(runtime.run(script, *arguments, **environment).splitlines()[-1])
+    return said
+
+
+def prepared_statements(folder: Path) -> str:
+    """Write the statements by which docs/databricks.md sets quotas into a file, and return its path."""
+    text = (ROOT / "docs" / "databricks.md").read_text(encoding="utf-8")
+    found = _SQL.search(text)
+    assert found, "docs/databricks.md says no SQL under 'Change a quota'"
+    file = folder / "quotas.sql"
+    # Where the tables are is another place in a test.
+    file.write_text(re.sub(r"^USE .*;\n", "", found[1]), encoding="utf-8")
+    return str(file)
+
+
+def assert_said(said: dict[str, Any]) -> None:
+    """See that a flood of 30 on the default quota of 20 was throttled, and the steady principal left alone."""
+    assert set(said["codes"]) == {0}
+    assert said["provider"] == "RocksDBStateStoreProvider"
+    # The throttle begins, and doubles twice.
+    assert said["decisions"] == [["User:mallory", "THROTTLE", 20.0, "default"]] * 3
+    assert said["metrics"] == [["User:alice", 1, 0], ["User:mallory", 21, 9]]
+    assert len(said["quarantined"]) == 1
+    assert said["throttled"] == [["User:mallory"]]

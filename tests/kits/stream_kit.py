@@ -30,8 +30,10 @@ from tables.quotas.quota_entry import QuotaEntry
 from tables.quotas.quota_table import set_quota
 from tables.store.path_tables import create_missing
 from tests.kits.exploded_kit import block_of, event_value
+from tests.kits.spark_kit import stored_ledgers
 
 START_MS = 1_790_000_100_000
+OF_BATCHES = {"batch_id", "state_bytes"}
 QUOTAS_SET_AT = datetime(2026, 1, 1, tzinfo=timezone.utc)
 
 
@@ -74,9 +76,11 @@ class Stream:
         (folder / ".being-written").rename(folder / f"{self.offset:012d}.parquet")
         self.offset += len(values)
 
-    def run(self) -> None:
-        """Process all batches added so far, one file at a time, then stop."""
-        self._start("available-now").awaitTermination()
+    def run(self) -> StreamingQuery:
+        """Process all batches added so far, one file at a time, then stop; returns what Spark says of them."""
+        query = self._start("available-now")
+        query.awaitTermination()
+        return query
 
     @contextmanager
     def running(self) -> Iterator[StreamingQuery]:
@@ -116,6 +120,29 @@ class Stream:
     def rows(self, table: str) -> list[dict[str, Any]]:
         content = DeltaTable(f"{self.tables}/{table}").to_pyarrow_table().to_pylist()
         return sorted(content, key=lambda row: row["batch_id"])
+
+    def said_of(self, *principals: str) -> list[dict[str, object]]:
+        """All decisions and metrics of some principals, but for what depends on batches."""
+        rows = [row for table in ("throttle_decisions", "producer_id_metrics") for row in self.rows(table)]
+        found = [row for row in rows if row["principal"] in principals]
+        plain = [{name: value for name, value in row.items() if name not in OF_BATCHES} for row in found]
+        return sorted(plain, key=lambda row: (str(row["principal"]), "action" not in row, str(row)))
+
+    def state_rows(self) -> list[str]:
+        """The principals of all ledgers."""
+        return sorted(stored_ledgers(self.spark, self.root / "checkpoint"))
+
+
+OTHERS = ("User:alice", "User:bob", "User:carol")
+
+
+def others(batch: int) -> list[bytes]:
+    """A batch of three principals: one steady, one growing slowly, one beyond its quota of 10."""
+    at_ms = batch * 20_000
+    steady = [event(pid, "User:alice", at_ms + pid) for pid in range(5)]
+    growing = [event(1000 + batch, "User:bob", at_ms)]
+    flooding = [event(2000 + 8 * batch + number, "User:carol", at_ms + number) for number in range(8)]
+    return steady + growing + flooding
 
 
 def admitted_by_principal(tables: str) -> dict[str, int]:

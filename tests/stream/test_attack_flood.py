@@ -7,15 +7,15 @@ from pyspark.sql import SparkSession
 
 from quota.principals import OVERFLOW_PRINCIPALS
 from streaming.batch.context import carried_before
-from tests.kits.attack_kit import OTHERS, LimitedStream, event, others
+from tests.kits.stream_kit import OTHERS, Stream, event, others
 
 BATCHES = 3
 
 
 @pytest.fixture(scope="module")
-def quiet(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> LimitedStream:
+def quiet(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Stream:
     """The run without an attack that the others are compared with."""
-    stream = LimitedStream(spark, tmp_path_factory.mktemp("quiet"))
+    stream = Stream(spark, tmp_path_factory.mktemp("quiet"))
     stream.quota(10)
     for batch in range(BATCHES):
         stream.batch(*others(batch))
@@ -25,14 +25,14 @@ def quiet(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Limi
 
 
 @pytest.fixture
-def attacked(spark: SparkSession, tmp_path: Path) -> LimitedStream:
-    stream = LimitedStream(spark, tmp_path, max_principals=20)
+def attacked(spark: SparkSession, tmp_path: Path) -> Stream:
+    stream = Stream(spark, tmp_path, max_principals=20)
     stream.quota(10)
     return stream
 
 
 def test_a_flood_of_new_pids_changes_nothing_for_others_and_its_state_stays_small(
-    quiet: LimitedStream, attacked: LimitedStream
+    quiet: Stream, attacked: Stream
 ) -> None:
     for batch in range(BATCHES):
         flood = [event(10_000_000 + batch * 8000 + n, at_ms=batch * 20_000 + n) for n in range(8000)]
@@ -47,7 +47,7 @@ def test_a_flood_of_new_pids_changes_nothing_for_others_and_its_state_stays_smal
 
 
 def test_beyond_the_limit_principals_share_entries_that_are_reported_and_never_throttled(
-    quiet: LimitedStream, attacked: LimitedStream
+    quiet: Stream, attacked: Stream
 ) -> None:
     attacked.quota(5, "known by name")
     forged = [f"User:forged-{number}" for number in range(1000)]
@@ -71,7 +71,7 @@ def test_beyond_the_limit_principals_share_entries_that_are_reported_and_never_t
     assert reported == (1000 - 17) * BATCHES
 
 
-def test_a_restart_knows_who_is_tracked(attacked: LimitedStream) -> None:
+def test_a_restart_knows_who_is_tracked(attacked: Stream) -> None:
     names = [f"User:early-{number}" for number in range(20)]
     attacked.batch(*[event(number, name) for number, name in enumerate(names)])
     attacked.run()
@@ -84,7 +84,7 @@ def test_a_restart_knows_who_is_tracked(attacked: LimitedStream) -> None:
 
 
 def test_principals_that_fit_again_are_tracked_and_not_punished_for_what_nobody_remembered(
-    attacked: LimitedStream,
+    attacked: Stream,
 ) -> None:
     attacked.max_principals = 1
     attacked.batch(event(1, "User:first"), *[event(pid, "User:second") for pid in range(100, 150)])
@@ -99,9 +99,7 @@ def test_principals_that_fit_again_are_tracked_and_not_punished_for_what_nobody_
     assert (row["phase"], row["active_pids"]) == ("learning", 50)
 
 
-def test_a_flood_of_bad_records_is_sampled_and_counted_and_others_go_on(
-    quiet: LimitedStream, attacked: LimitedStream
-) -> None:
+def test_a_flood_of_bad_records_is_sampled_and_counted_and_others_go_on(quiet: Stream, attacked: Stream) -> None:
     bad = [b'{"principal": 7}', b"not json", event(1, "x" * 10_000)]
     for batch in range(BATCHES):
         attacked.batch(*others(batch), *[bad[number % 3] for number in range(3000)])

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from tests.kits.attack_kit import START_MS, LimitedStream, event
+from tests.kits.stream_kit import START_MS, Stream, event
 
 HOUR_MS = 3_600_000
 
@@ -18,7 +18,7 @@ def lagging(batch: int) -> list[bytes]:
 def test_a_partition_three_hours_behind_is_processed_as_if_it_were_alone_and_throttles_nobody(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    together, alone = (LimitedStream(spark, tmp_path / name) for name in ("together", "alone"))
+    together, alone = (Stream(spark, tmp_path / name) for name in ("together", "alone"))
     for stream in (together, alone):
         stream.quota(10)
     for batch in range(2):
@@ -44,7 +44,7 @@ def test_a_partition_three_hours_behind_is_processed_as_if_it_were_alone_and_thr
 def test_six_hours_of_outage_are_made_up_for_without_a_quota_that_begins_anew_or_a_throttle_that_still_holds(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    interrupted, steady = (LimitedStream(spark, tmp_path / name) for name in ("interrupted", "steady"))
+    interrupted, steady = (Stream(spark, tmp_path / name) for name in ("interrupted", "steady"))
     hours = range(7)
     for stream in (interrupted, steady):
         stream.quota(10)
@@ -59,7 +59,7 @@ def test_six_hours_of_outage_are_made_up_for_without_a_quota_that_begins_anew_or
     interrupted.run()
     steady.run()
 
-    def decisions(stream: LimitedStream) -> list[tuple[object, ...]]:
+    def decisions(stream: Stream) -> list[tuple[object, ...]]:
         rows = stream.rows("throttle_decisions")
         return sorted((row["decided_at"], row["action"], row["decision_id"], row["tokens"]) for row in rows)
 

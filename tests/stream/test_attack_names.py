@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 from tables.quotas.quota_table import delete_quota, quotas_in_force
 from tables.schema.ddl import catalog_table
 from tables.store.open import is_catalog
-from tests.kits.attack_kit import LimitedStream, event
+from tests.kits.stream_kit import Stream, event
 
 HOSTILE = [
     "x'; DROP TABLE producer_id_quotas; --",
@@ -22,7 +22,7 @@ HOSTILE = [
 
 
 def test_quotas_and_principals_of_any_name_hold_for_exactly_that_name(spark: SparkSession, tmp_path: Path) -> None:
-    stream = LimitedStream(spark, tmp_path / "t'; DROP TABLE x -- `b`")
+    stream = Stream(spark, tmp_path / "t'; DROP TABLE x -- `b`")
     for number, name in enumerate(HOSTILE):
         stream.quota(number + 1, name)
     floods = [event(100 * number + pid, f"User:{name}") for number, name in enumerate(HOSTILE) for pid in range(20)]

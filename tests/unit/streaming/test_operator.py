@@ -16,10 +16,9 @@ from streaming.operator.ledger_group import LedgerGroup, StoredLedger
 from streaming.operator.ledger_operator import OVERFLOW_BYTES
 from streaming.operator.rows import unpack_rows
 from tables.schema.specs import TABLES
-from tests.kits.batch_kit import KnownBatch, operator_of
+from tests.kits.batch_kit import KnownBatch, frame_of, operator_of
 from tests.kits.exploded_kit import event_table, exploded
 from tests.kits.group_state_kit import State
-from tests.kits.packed_kit import frame_of
 from wire.packed_events import PackedQuarantine, Quarantined, pack
 
 NOW_MS = 1_790_000_000_000

@@ -13,9 +13,8 @@ from quota.limits import Limit
 from state.events import CHARGED, LEARNING, Deployment, Events
 from state.ledger import Ledger
 from streaming.decode.packing import pack_by_principal
-from tests.kits.batch_kit import KnownBatch, pre_aggregate_of
+from tests.kits.batch_kit import KnownBatch, in_order, pre_aggregate_of, unpacked
 from tests.kits.exploded_kit import event_table, exploded
-from tests.kits.packed_kit import in_order, unpacked
 from wire.event_record import EventRecord
 from wire.packed_events import PackedEvents, PackedQuarantine, unpack
 
