@@ -5,14 +5,13 @@
 
 import hashlib
 import os
-import subprocess
 from pathlib import Path
 from typing import Any
 
 from broker.local.local_broker import LocalBroker
 from broker.local.server_process import Jvm
 from jvm.jar_sets import jars_folder
-from jvm.java import find_java
+from tests.kits.ivy_kit import retrieve
 
 _PINNED = Path(__file__).with_suffix(".sha256")
 _LOG4J_1 = """\
@@ -43,17 +42,11 @@ def fetch_kafka(version: str) -> str:
     folder = jars_folder() / "other" / version
     complete = folder / ".complete"
     if not complete.exists():
-        import pyspark
-
         folder.mkdir(parents=True, exist_ok=True)
-        (ivy,) = Path(pyspark.__file__).parent.glob("jars/ivy-*.jar")
         module = folder / "ivy.xml"
         module.write_text(_IVY.format(version=version, **_LOGGERS[version[0]]), encoding="ascii")
-        settings = os.environ.get("PID_QUOTA_IVY_SETTINGS")
-        command = [find_java(), "-jar", str(ivy), *(["-settings", settings] if settings else [])]
-        command += ["-ivy", str(module), "-cache", str(folder / ".ivy"), "-confs", "kafka"]
-        command += ["-retrieve", f"{folder}/[artifact]-[revision](-[classifier]).[ext]", "-types", "jar", "bundle"]
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        pattern = "[artifact]-[revision](-[classifier]).[ext]"
+        retrieve(folder, "-ivy", module, "-confs", "kafka", "-types", "jar", "bundle", pattern=pattern)
         complete.touch()
     jars = sorted(folder.glob("*.jar"))
     pinned = {name: digest for digest, name in map(str.split, _PINNED.read_text(encoding="ascii").splitlines())}

@@ -5,17 +5,16 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 import pytest
-import typer
 import yaml
 
 from broker.kafka.config import KafkaConfig
 from broker.kafka.java_properties import read_properties
 from jobs.cli import load_command
-from jobs.demo.clients import demo_clients
 from jobs.quotas.file import read_quotas
 from jvm.broker_jar import JAR_NAME
 from quota.allowance import Allowance
 from tests.kits.compose_kit import load_compose
+from tests.kits.page_kit import accepted
 from wire.holds import HOLD_AUTHORIZER
 from wire.plugin_reports import REPORTER_CLASS
 
@@ -46,27 +45,12 @@ def test_every_file_and_volume_that_a_service_mounts_exists(name: str) -> None:
 def test_the_cli_has_the_options_and_variables_of_a_service(
     name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    # given the service's variables, with files that exist
-    file = tmp_path / "file"
-    file.write_text("any", encoding="utf-8")
-    variables = SERVICES[name].get("environment", {})
-    for each, value in variables.items():
-        monkeypatch.setenv(each, str(file) if value.startswith("/config/") else value)
-    called, *arguments = SERVICES[name]["command"]
-    if "entrypoint" in SERVICES[name]:
-        assert SERVICES[name]["entrypoint"] == ["python", "-m", demo_clients.__module__]
-        app = typer.Typer()
-        app.command()(demo_clients)
-        command, arguments = typer.main.get_command(app), SERVICES[name]["command"]
-    else:
-        command = load_command(called)
-    # when the CLI reads its command
-    assert command.make_context(called, arguments).params
-    # then each variable is of an option, or for the other commands in this container
-    assert variables.keys() - {each.envvar for each in command.params} <= {
-        "PID_QUOTA_TABLES",
-        "PID_QUOTA_CONSOLE_TOKEN",
-    }
+    service = SERVICES[name]
+    variables = service.get("environment", {})
+    values, others = accepted(service["command"], variables, ("/config/",), tmp_path / "file", monkeypatch)
+    assert values
+    # Other commands in this container have an option for those.
+    assert others <= {"PID_QUOTA_TABLES", "PID_QUOTA_CONSOLE_TOKEN"}
 
 
 def test_images_are_pinned() -> None:

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from jobs.cli import load_command
-from jobs.options import LOGIN_FILE
 from jobs.quotas.file import read_quotas
 from jvm.broker_jar import JAR_NAME
 from quota.allowance import Allowance
 from tests.kits.kubernetes_kit import ROOT, errors_in, load_schemas, objects
+from tests.kits.page_kit import accepted
 from wire.holds import HOLD_AUTHORIZER
 from wire.plugin_reports import REPORTER_CLASS
 
@@ -60,20 +60,12 @@ def run_container() -> dict[str, Any]:
 def test_the_pod_runs_pid_quota_with_variables_that_the_cli_has(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    # given the container's variables, with files that exist
-    called, *arguments = run_container()["args"]
-    variables = {each["name"]: each["value"] for each in run_container()["env"]}
-    file = tmp_path / "file"
-    file.write_text("any", encoding="utf-8")
-    for name, value in variables.items():
-        monkeypatch.setenv(name, str(file) if value.startswith("/run-config/") else value)
-    # when the CLI reads them
-    command = load_command(called)
-    context = command.make_context(called, arguments)
-    # then each is of this command, or the place of the tables for the others
-    known = {LOGIN_FILE, *(each.envvar for each in command.params)}
-    assert set(variables) - known == {"PID_QUOTA_TABLES"}
-    assert context.params["enforce"] is False
+    container = run_container()
+    variables = {each["name"]: each["value"] for each in container["env"]}
+    values, others = accepted(container["args"], variables, ("/run-config/",), tmp_path / "file", monkeypatch)
+    # Other commands have an option for the place of the tables.
+    assert others == {"PID_QUOTA_TABLES"}
+    assert values["enforce"] is False
 
 
 def test_probes_and_ports_are_those_of_run() -> None:

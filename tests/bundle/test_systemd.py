@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from jobs.cli import load_command
+from tests.kits.page_kit import accepted
 
 UNITS = Path(__file__).parents[2] / "docs" / "systemd"
 UNIT = UNITS / "pid-quota.service"
@@ -50,13 +50,9 @@ def test_the_command_is_run_with_variables_that_it_has(monkeypatch: pytest.Monke
     inline = " ".join(re.findall(r"^Environment=(.*)$", text, re.MULTILINE)).split()
     of_file = [line for line in (UNITS / "pid-quota.env").read_text(encoding="utf-8").splitlines() if "=" in line]
     variables = dict(each.lstrip("# ").split("=", 1) for each in [*inline, *of_file])
-    file = tmp_path / "file"
-    file.write_text("any", encoding="utf-8")
-    for name, value in variables.items():
-        monkeypatch.setenv(name, str(file) if value.startswith(("%d/", "/etc/")) else value)
     # when the CLI reads them
-    (called,) = re.findall(r"^ExecStart=/opt/pid-quota/bin/pid-quota (.*)$", text, re.MULTILINE)
-    command = load_command(called)
-    assert command.make_context(called, []).params
+    called = re.findall(r"^ExecStart=/opt/pid-quota/bin/pid-quota (.*)$", text, re.MULTILINE)
+    values, others = accepted(called, variables, ("%d/", "/etc/"), tmp_path / "file", monkeypatch)
     # then each is of an option, or the place of the jars
-    assert variables.keys() - {each.envvar for each in command.params} == {"PID_QUOTA_JARS"}
+    assert values
+    assert (len(called), others) == (1, {"PID_QUOTA_JARS"})

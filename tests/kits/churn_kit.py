@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
-import pyarrow as pa
 from confluent_kafka import KafkaException, Producer
 from deltalake import write_deltalake
 from kafka import KafkaProducer
@@ -23,9 +22,9 @@ from lifecycle.churn import Churn
 from state.events import CHARGED, Deployment, Events
 from state.hashing import hash_pids
 from state.pid_uses import NO_USES, observed
-from tables.schema.specs import TABLES
+from streaming.operator.rows import table_rows
+from streaming.reports.report_rows import block_row, init_row
 from tables.store.path_tables import create_missing, table_path
-from tables.times import to_time
 from wire.event_record import ProduceEvent
 from wire.plugin_reports import BlockReport, InitReport
 
@@ -116,22 +115,12 @@ def running_clients(clients: Sequence[Client], broker: LocalBroker, topic: str) 
             run.result()
 
 
-def write_inits(tables: str, reports: Sequence[InitReport]) -> None:
+def write_inits(tables: str, reports: Iterable[InitReport]) -> None:
     """Write answers to INIT_PRODUCER_ID to their table, as the stream does."""
-    rows = [
-        {
-            **{name: getattr(each, name) for name in TABLES["producer_inits"].schema.names if hasattr(each, name)},
-            "client_id": each.client_id or "",
-            "client_host": each.address,
-            "answered_at": to_time(each.timestamp_ms),
-            "batch_id": 0,
-        }
-        for each in reports
-    ]
-    _append(tables, "producer_inits", rows)
+    _append(tables, "producer_inits", map(init_row, reports))
 
 
-def write_uses(tables: str, events: Sequence[ProduceEvent]) -> None:
+def write_uses(tables: str, events: Iterable[ProduceEvent]) -> None:
     """Write the uses of producer ids to the metrics, as the stream does."""
     by_principal: dict[str, list[ProduceEvent]] = defaultdict(list)
     for each in sorted(events, key=lambda event: event.timestamp_ms):
@@ -141,32 +130,19 @@ def write_uses(tables: str, events: Sequence[ProduceEvent]) -> None:
         pids, times_ms = [each.producer_id for each in own], [each.timestamp_ms for each in own]
         clients = [(each.client_id or "", each.address or "") for each in own]
         columns = Events(pids, times_ms, clients, [CHARGED] * len(pids), hash_pids(pids, 0))
-        as_of = to_time(times_ms[-1])
         uses = observed(NO_USES, columns, Deployment()).row()
-        rows.append({"principal": principal, "window_end": as_of, "as_of": as_of, "batch_id": 0, **uses})
+        rows.append({"principal": principal, "window_end": times_ms[-1], "as_of": times_ms[-1], **uses})
     _append(tables, "producer_id_metrics", rows)
 
 
-def write_blocks(tables: str, reports: Sequence[BlockReport]) -> None:
+def write_blocks(tables: str, reports: Iterable[BlockReport]) -> None:
     """Write blocks to their table, as the stream does: each block once."""
-    rows = [
-        {
-            "broker_id": each.broker_id,
-            "broker_epoch": each.broker_epoch,
-            "first_producer_id": each.first_producer_id,
-            "length": each.length,
-            "allocated_at": to_time(each.timestamp_ms),
-            "batch_id": 0,
-        }
-        for each in {report.first_producer_id: report for report in reports}.values()
-    ]
-    _append(tables, "pid_blocks", rows)
+    _append(tables, "pid_blocks", map(block_row, {report.first_producer_id: report for report in reports}.values()))
 
 
-def _append(tables: str, name: str, rows: Sequence[Mapping[str, object]]) -> None:
+def _append(tables: str, name: str, rows: Iterable[Mapping[str, object]]) -> None:
     create_missing(tables)
-    table = pa.Table.from_pylist(list(rows), schema=TABLES[name].schema)
-    write_deltalake(table_path(tables, name), table, mode="append")
+    write_deltalake(table_path(tables, name), table_rows(list(rows), name, 0), mode="append")
 
 
 # What they do, in a process each. A process that dies is to a broker what a client is that closes

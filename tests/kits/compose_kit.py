@@ -18,8 +18,8 @@ from typing import Any
 
 import yaml
 
-from jvm.java import find_java
 from tests.kits.broker_kit import wait_until
+from tests.kits.ivy_kit import retrieve
 
 ROOT = Path(__file__).parents[2]
 STAND_INS = Path(__file__).parents[1] / "bundle" / "compose_stand_ins"
@@ -102,14 +102,8 @@ def _kafka_tools(folder: Path, version: str) -> Path:
     """Fetch the jar of Kafka's own tools once; what they need is among our jars."""
     jar = folder / f"kafka-tools-{version}.jar"
     if not jar.exists():
-        import pyspark
-
-        (ivy,) = Path(pyspark.__file__).parent.glob("jars/ivy-*.jar")
-        settings = os.environ.get("PID_QUOTA_IVY_SETTINGS")
-        command = [find_java(), "-jar", str(ivy), *(["-settings", settings] if settings else []), "-notransitive"]
-        command += ["-dependency", "org.apache.kafka", "kafka-tools", version, "-cache", str(folder / ".ivy")]
-        command += ["-retrieve", f"{folder}/[artifact]-[revision].[ext]", "-types", "jar", "-confs", "default"]
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        dependency = ("-notransitive", "-dependency", "org.apache.kafka", "kafka-tools", version)
+        retrieve(folder, *dependency, "-types", "jar", "-confs", "default")
     found = hashlib.sha256(jar.read_bytes()).hexdigest()
     assert found == _KAFKA_TOOLS_SHA256, f"{jar} has the SHA-256 {found}, not {_KAFKA_TOOLS_SHA256}"
     return jar

@@ -4,6 +4,7 @@ import threading
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -107,6 +108,15 @@ class HoldWriter:
             return report.offset >= offset and report.broker_id == broker_id and report.timestamp_ms >= since_ms
 
         return wait_for_report(self._broker, HoldReport, is_wanted)
+
+
+@contextmanager
+def holding_broker(folder: Path, jars: Path, window_s: int) -> Iterator[LocalBroker]:
+    """Run a broker with the authorizer and a short window."""
+    times: dict[str, Any] = {"pid_quota_window_ms": 1000 * window_s, "pid_quota_repeat_ms": 1000 * window_s // 20}
+    with LocalBroker(folder, jars=jars, holds=True, **times) as running:
+        running.wait_for_plugin()
+        yield running
 
 
 @contextmanager

@@ -1,12 +1,16 @@
-"""The commands that a page shows, and what runs them on a cluster with passwords on this machine."""
+"""The commands that a page or a manifest shows, and what runs them on a cluster with passwords on this machine."""
 
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from broker.local.local_broker import LocalBroker
 from jobs.cli import load_command
+from jobs.options import LOGIN_FILE
 
 README = Path(__file__).parents[2] / "README.md"
 USERS = {name: f"{name}-secret" for name in ("admin", "mallory", "pid-quota")}
@@ -30,6 +34,22 @@ def parse(words: list[str]) -> None:
     while rest and rest[0] in getattr(command, "commands", {}):
         command, rest = command.commands[rest[0]], rest[1:]
     command.make_context(words[0], rest)
+
+
+def accepted(
+    words: Sequence[str], variables: Mapping[str, str], folders: tuple[str, ...], file: Path, patch: pytest.MonkeyPatch
+) -> tuple[dict[str, Any], set[str]]:
+    """Parse a service's command under its variables. Those that name a file in `folders` name one that exists.
+
+    Returns:
+        The values of the options, and the variables that are of no option, without that of the login's file.
+    """
+    file.write_text("any", encoding="utf-8")
+    for name, value in variables.items():
+        patch.setenv(name, str(file) if value.startswith(folders) else value)
+    command = load_command(words[0])
+    values: dict[str, Any] = command.make_context(words[0], [*words[1:]]).params
+    return values, variables.keys() - {LOGIN_FILE, *(each.envvar for each in command.params)}
 
 
 def write_settings(folder: Path) -> Path:

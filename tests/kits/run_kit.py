@@ -119,6 +119,10 @@ def is_there(pid: int) -> bool:
         return False
 
 
-def stop_signal(pid: int) -> None:
-    """Stop a process, as a debugger or a machine without memory does."""
-    os.kill(pid, signal.SIGSTOP)
+def wait_until_it_catches_signals(pid: int) -> None:
+    """Wait until a process has its handlers: the first instructions of Python itself can't have them."""
+    give_up_at = time.monotonic() + LIMIT_S
+    caught = 0
+    while not caught >> (signal.SIGTERM - 1) & 1:
+        assert time.monotonic() < give_up_at
+        caught = int(Path(f"/proc/{pid}/status").read_text().split("SigCgt:")[1].split()[0], 16)

@@ -13,8 +13,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from jvm.java import find_java
 from tests.kits.databricks_kit import ROOT, load_bundle
+from tests.kits.ivy_kit import retrieve
 from tests.kits.wheel_kit import build_wheel
 
 _HERE = Path(__file__).parents[1] / "bundle" / "spark_4_0"
@@ -64,11 +64,7 @@ def _make(folder: Path, wheel: Path) -> None:
         f"{_site_packages(folder / 'runtime')}\n", encoding="utf-8"
     )
     _pip(folder / "job", "install", wheel, *(part for file in _requirements() for part in ("-r", file)))
-    (ivy,) = (_site_packages(folder / "runtime") / "pyspark" / "jars").glob("ivy-*.jar")
-    _run(
-        *(find_java(), "-jar", ivy, "-ivy", _IVY_FILE, "-cache", folder / ".ivy", "-confs", "spark"),
-        *("-retrieve", f"{folder}/jars/[artifact]-[revision].[ext]", "-types", "jar", "bundle"),
-    )
+    retrieve(folder / "jars", "-ivy", _IVY_FILE, "-confs", "spark", "-types", "jar", "bundle")
 
 
 def _requirements() -> list[Path]:

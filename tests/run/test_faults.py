@@ -10,7 +10,7 @@ import pytest
 
 from broker.local.local_broker import LocalBroker
 from tests.kits.process_kit import left_of
-from tests.kits.run_kit import CONSOLE, JVM, STREAM, Run, RunCommand, is_there, stop_signal
+from tests.kits.run_kit import CONSOLE, JVM, STREAM, Run, RunCommand, is_there
 
 pytestmark = pytest.mark.slow
 
@@ -61,7 +61,7 @@ def test_nothing_is_left_if_the_parent_is_killed(broker: LocalBroker, tmp_path: 
 
 
 def test_a_stopped_parent_does_not_answer_and_goes_on_later(run: Run) -> None:
-    stop_signal(run.process.pid)
+    os.kill(run.process.pid, signal.SIGSTOP)
     assert run.get("/healthz")[0] == 0
     os.kill(run.process.pid, signal.SIGCONT)
     run.until(lambda: run.get("/healthz")[0] == 200, "it answers again")

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.kits.process_kit import in_group
-from tests.kits.run_kit import LIMIT_S, Run, is_there
+from tests.kits.run_kit import LIMIT_S, Run, is_there, wait_until_it_catches_signals
 from tests.kits.stream_command_kit import processes_below
 
 NOWHERE = "127.0.0.1:9"
@@ -68,10 +68,7 @@ def test_it_reaps_orphans_and_ends_on_sigterm(tmp_path: Path) -> None:
 @pytest.mark.parametrize("after_s", [0.0, 0.2])
 def test_it_ends_on_a_signal_that_comes_while_it_starts(tmp_path: Path, after_s: float) -> None:
     with first_process(tmp_path / "data") as (run, pid):
-        status = Path(f"/proc/{pid}/status")
-        give_up_at = time.monotonic() + LIMIT_S
-        while not int(status.read_text().split("SigCgt:")[1].split()[0], 16) >> (signal.SIGTERM - 1) & 1:
-            assert time.monotonic() < give_up_at
+        wait_until_it_catches_signals(pid)
         time.sleep(after_s)
         os.kill(pid, signal.SIGTERM)
         assert run.process.wait(LIMIT_S) == 0

@@ -11,7 +11,7 @@ from broker.local.local_broker import LocalBroker
 from tables.query.sql_query import query
 from tables.quotas.quota_table import quotas_in_force
 from tests.kits.broker_kit import new_topic
-from tests.kits.hold_kit import Churn, wait_for_hold
+from tests.kits.hold_kit import Churn, holding_broker, wait_for_hold
 from tests.kits.run_kit import LIMIT_S, STREAM_UP, RunCommand, is_there
 
 WINDOW_S = 120
@@ -21,14 +21,7 @@ LEFT_OUT = "SELECT principal FROM holds WHERE state = 'left_out' AND reason LIKE
 
 @pytest.fixture(scope="module")
 def broker(jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalBroker]:
-    with LocalBroker(
-        tmp_path_factory.mktemp("broker"),
-        jars=jars,
-        holds=True,
-        pid_quota_window_ms=1000 * WINDOW_S,
-        pid_quota_repeat_ms=1000 * WINDOW_S // 20,
-    ) as running:
-        running.wait_for_plugin()
+    with holding_broker(tmp_path_factory.mktemp("broker"), jars, WINDOW_S) as running:
         yield running
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from broker.local.local_broker import LocalBroker
 from jobs.options import LOGIN_FILE
-from tests.kits.run_kit import LIMIT_S, RunCommand
+from tests.kits.run_kit import LIMIT_S, RunCommand, wait_until_it_catches_signals
 
 NOWHERE = "127.0.0.1:9"
 WRONG = {
@@ -122,19 +122,10 @@ def test_a_signal_ends_a_run_that_has_just_been_started(tmp_path: Path, after_s:
     command = [sys.executable, "-m", "jobs", "run", "--bootstrap-server", NOWHERE, "--data", str(tmp_path / "data")]
     ports = ["--console", "0", "--metrics", "0"]
     with subprocess.Popen([*command, *ports], stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as run:
-        _wait_until_it_catches_signals(run.pid)
+        wait_until_it_catches_signals(run.pid)
         time.sleep(after_s)
         run.send_signal(number)
         assert run.wait(LIMIT_S) == 0
-
-
-def _wait_until_it_catches_signals(pid: int) -> None:
-    """Wait until a process has its handlers: the first instructions of Python itself can't have them."""
-    give_up_at = time.monotonic() + LIMIT_S
-    caught = 0
-    while not caught >> (signal.SIGTERM - 1) & 1:
-        assert time.monotonic() < give_up_at
-        caught = int(Path(f"/proc/{pid}/status").read_text().split("SigCgt:")[1].split()[0], 16)
 
 
 @pytest.mark.slow

@@ -17,7 +17,7 @@ from tables.quotas.quota_entry import QuotaEntry
 from tables.quotas.quota_table import set_quota
 from tables.store.path_tables import create_missing
 from tests.kits.broker_kit import end_offset, new_topic, reports_of
-from tests.kits.hold_kit import Churn, wait_for_hold
+from tests.kits.hold_kit import Churn, holding_broker, wait_for_hold
 from tests.kits.stream_command_kit import StreamCommand
 from wire.plugin_reports import HoldReport
 from wire.topics import PRODUCE_EVENTS
@@ -67,14 +67,7 @@ class Known:
 
 @pytest.fixture
 def broker(jars: Path, tmp_path: Path) -> Iterator[LocalBroker]:
-    with LocalBroker(
-        tmp_path / "broker",
-        jars=jars,
-        holds=True,
-        pid_quota_window_ms=1000 * WINDOW_S,
-        pid_quota_repeat_ms=1000 * WINDOW_S // 20,
-    ) as running:
-        running.wait_for_plugin()
+    with holding_broker(tmp_path / "broker", jars, WINDOW_S) as running:
         yield running
 
 
