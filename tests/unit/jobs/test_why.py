@@ -463,14 +463,16 @@ class TestCommand:
     def test_of_two_meanings_the_one_that_exists_counts(
         self, pid_quota: PidQuota, tmp_path: Path, text: str, known: list[str], meant: str
     ) -> None:
-        append_kip_tables(tmp_path, inits=[row for name in known for row in rows_of([5], name)])
+        inits = [row for number, name in enumerate(known) for row in rows_of([5], name, first=number)]
+        append_kip_tables(tmp_path, inits=inits)
         assert pid_quota("why", text, "--tables", tmp_path)[1].startswith(f"{meant}: ")
 
     def test_a_name_that_is_mistyped_or_means_two_is_refused_with_those_to_choose_from(
         self, pid_quota: PidQuota, tmp_path: Path
     ) -> None:
         names = ("User:mallory", "Team:data", "User:Team:data")
-        append_kip_tables(tmp_path, inits=[row for name in names for row in rows_of([5], name)])
+        inits = [row for number, name in enumerate(names) for row in rows_of([5], name, first=number)]
+        append_kip_tables(tmp_path, inits=inits)
         assert "did you mean 'User:mallory'?" in pid_quota("why", "malory", "--tables", tmp_path)[2]
         code, _, error = pid_quota("why", "Team:data", "--tables", tmp_path)
         assert (code, "write 'Team:data' or 'User:Team:data'" in error) == (2, True)
