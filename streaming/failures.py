@@ -3,6 +3,7 @@
 import re
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 
 from pyspark.sql import DataFrame
@@ -130,6 +131,15 @@ def _counted() -> AbstractContextManager[None]:
 def _shortened(text: str) -> SparkCallError:
     ending = f"\n{_STOPPED}" if _WAS_STOPPED.search(text) else ""
     return SparkCallError(_JAVA_FRAME.sub("", text) + ending)
+
+
+def apart(call: Callable[[], object]) -> None:
+    """Call Spark in a thread of its own, which has a connection of its own to the JVM.
+
+    After Ctrl-C, this thread's connection would first wait for the end of the call that was interrupted.
+    """
+    with ThreadPoolExecutor(1) as threads:
+        threads.submit(call).result()
 
 
 @contextmanager

@@ -132,11 +132,10 @@ def stream_session(
         settings["spark.driver.defaultJavaOptions"] = " ".join((_JAVA_OPTIONS, *java_options, *own))
         if not debug:
             silence_the_jvms_end()
-        with uninterrupted():
-            _start_jvm(settings)
-            for name, value in settings.items():
-                builder = builder.config(name, value)
-            session = builder.getOrCreate()
+        _start_jvm(settings)
+        for name, value in settings.items():
+            builder = builder.config(name, value)
+        session = builder.getOrCreate()
         session.conf.set(_PARTITIONS, _partitions(master, lambda: _cores(session)))
         return session
     session = builder.getOrCreate()
@@ -172,13 +171,18 @@ def _start_jvm(settings: Mapping[str, str]) -> None:
     conf = SparkConf().setAll([*settings.items(), *own.items()]).setAppName(_NAME)
     # The function has no types.
     launch: Callable[[SparkConf], Any] = launch_gateway
-    gateway: Any = launch(conf)
+    with uninterrupted():
+        gateway: Any = launch(conf)
     signals = gateway.jvm.sun.misc
     signals.Signal.handle(signals.Signal("TERM"), signals.SignalHandler.SIG_IGN)
     if own:
         users = gateway.jvm.org.apache.hadoop.security.UserGroupInformation
         users.setLoginUser(users.createRemoteUser(_NAME))
+    handler = signal.getsignal(signal.SIGINT)
     SparkContext(conf=conf, gateway=gateway)
+    if threading.current_thread() is threading.main_thread():
+        # pyspark's handler asks the JVM to cancel jobs, by the connection on which an interrupted call still waits.
+        signal.signal(signal.SIGINT, handler)
 
 
 def _without_name(settings: Mapping[str, str]) -> str:
@@ -207,9 +211,7 @@ def uninterrupted() -> Iterator[None]:
         yield
     finally:
         for number, handler in before.items():
-            # Keep a handler that pyspark has set.
-            if signal.getsignal(number) is hold:
-                signal.signal(number, handler)
+            signal.signal(number, handler)
         for each in held:
             signal.raise_signal(each)
 

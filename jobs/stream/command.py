@@ -23,6 +23,9 @@ from streaming.triggers import AVAILABLE_NOW, EVENTS_PER_SECOND, MAX_EVENTS, MIN
 from tables.errors import install_command
 from wire.topics import PRODUCE_EVENTS
 
+_ENDS_WITHIN_S = 10.0
+"""After a signal, the process ends within this time. Whatever it interrupts is repeated at the next start."""
+
 
 def stream(
     bootstrap_servers: BootstrapServers,
@@ -115,7 +118,7 @@ def stream(
         limits=_limits(kafka, enforce, never or (), max_held),
     )
     # A stream that a signal stops ends without an error. Databricks handles signals itself.
-    with nullcontext() if in_databricks() else until_interrupted():
+    with nullcontext() if in_databricks() else until_interrupted(_ENDS_WITHIN_S):
         run_stream(kafka, options, launch)
 
 

@@ -30,7 +30,7 @@ from streaming.checkpoint.next_producer_id import save_next_producer_id
 from streaming.checkpoint.spark_files import lock_checkpoint
 from streaming.checkpoint.table_ids import require_same, save_table_ids, table_ids
 from streaming.databricks import in_databricks
-from streaming.failures import as_stream_error, await_batches, is_of_spark, jvm_may_be_gone
+from streaming.failures import apart, as_stream_error, await_batches, is_of_spark, jvm_may_be_gone
 from streaming.pipeline import deployment_of, start
 from streaming.reports.report_query import start_reports
 from streaming.session import DEFAULT_MASTER, stream_session
@@ -161,7 +161,7 @@ def _run(options: StreamOptions, launch: Launch, cluster: Cluster, watch: Watch,
             if not in_databricks():
                 # In Databricks, the session belongs to the cluster, and a stop counts as a crash.
                 with jvm_may_be_gone():
-                    spark.stop()
+                    apart(spark.stop)
             await_batches()
 
 
@@ -217,8 +217,8 @@ def _run_queries(
     finally:
         with jvm_may_be_gone():
             for query in queries:
-                query.stop()
-            spark.streams.resetTerminated()
+                apart(query.stop)
+            apart(spark.streams.resetTerminated)
 
 
 def await_step_back(has_ended: Callable[[], bool]) -> float:

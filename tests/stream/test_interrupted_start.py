@@ -27,7 +27,7 @@ signal.pause()
 
 @pytest.mark.usefixtures("jars")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("after_s", [0.2, 1, 3])
+@pytest.mark.parametrize("after_s", [0.2, 1, 3, 6])
 def test_an_interrupted_start_leaves_no_jvm(tmp_path: Path, number: signal.Signals, after_s: float) -> None:
     environment = {**os.environ, "TMPDIR": str(tmp_path), "PYTHONPATH": str(Path(__file__).parents[2])}
     command = [sys.executable, "-c", PROGRAM]

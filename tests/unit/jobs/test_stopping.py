@@ -1,6 +1,9 @@
 """A signal ends a command, whatever its main thread does at that moment."""
 
 import signal
+import subprocess
+import sys
+import time
 
 import pytest
 
@@ -51,3 +54,25 @@ def test_a_signal_ends_a_block_without_an_error_and_leaves_the_handlers_as_they_
 
     assert (was_ended, received) == (True, [])
     assert [signal.getsignal(each) for each in SIGNALS] == [earlier, earlier]
+
+
+PROGRAM = """
+import signal, time
+from jobs.services.stopping import until_interrupted
+with until_interrupted(0.2):
+    try:
+        signal.raise_signal(signal.SIGTERM)
+    finally:
+        time.sleep(600)
+"""
+
+
+def test_a_block_that_does_not_end_in_time_ends_with_its_process() -> None:
+    assert subprocess.run([sys.executable, "-c", PROGRAM], timeout=60, check=False).returncode == 0
+
+
+def test_a_block_that_ends_in_time_does_not_end_its_process() -> None:
+    for _ in range(2):
+        with until_interrupted(0.2):
+            signal.raise_signal(signal.SIGTERM)
+    time.sleep(0.5)

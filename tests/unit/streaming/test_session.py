@@ -45,19 +45,6 @@ def test_an_interrupt_while_the_jvm_starts_counts_once_it_has_started(
     assert done == ["started"]
 
 
-def test_a_handler_that_spark_sets_at_its_start_stays() -> None:
-    def of_spark(number: int, frame: object) -> None:
-        pass
-
-    before = signal.getsignal(signal.SIGINT)
-    try:
-        with session.uninterrupted():
-            signal.signal(signal.SIGINT, of_spark)
-        assert signal.getsignal(signal.SIGINT) is of_spark
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
 def test_tasks_of_the_driver_s_process_find_the_jars_on_its_class_path_so_that_spark_copies_none() -> None:
     settings = session.one_process_settings(["/jars/a.jar", "/jars/b.jar"])
     assert settings["spark.driver.extraClassPath"] == "/jars/a.jar:/jars/b.jar"
