@@ -69,6 +69,8 @@ class StreamOptions:
         new_checkpoint: Whether the stream may start on tables with rows of an earlier stream.
         extent: Asks the brokers which offsets the topic holds. If None, the stream ignores lost records.
         sink: Writer of the tables, by default as in `open_sink`.
+        observer: Called with each batch whose rows are in the tables.
+        decided: Called with each batch whose decisions are in their table, before `observer`.
         plugin_observer: Called with the states that plugins report.
         hold_notes: Rows of the table `holds` that the stream's own plan hands over.
     """
@@ -88,6 +90,7 @@ class StreamOptions:
     extent: Callable[[], Extent] | None = field(default=None, repr=False)
     sink: SinkName | None = None
     observer: Callable[[BatchSummary], None] | None = field(default=None, repr=False)
+    decided: Callable[[BatchSummary], None] | None = field(default=None, repr=False)
     plugin_observer: Callable[[Sequence[PluginState]], None] | None = field(default=None, repr=False)
     hold_notes: PendingRows | None = field(default=None, repr=False)
 
@@ -119,7 +122,9 @@ def start(spark: SparkSession, options: StreamOptions) -> StreamingQuery:
     records = read_records(spark, options, identity.starting_offsets)
     pre_aggregates = pre_aggregate_records(records, options)
     output = apply_rules(pre_aggregates, deployment, options)
-    commit = Commit(sink, identity.stream_id, options.checkpoint, options.tables, watch, options.observer)
+    commit = Commit(
+        sink, identity.stream_id, options.checkpoint, options.tables, watch, options.observer, options.decided
+    )
     return write(output, options, commit)
 
 

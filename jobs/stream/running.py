@@ -47,7 +47,6 @@ if TYPE_CHECKING:
 
     from broker.kafka.config import KafkaConfig
     from jobs.services.listening import Address
-    from streaming.commit.sinks import BatchSummary
     from streaming.pipeline import StreamOptions
     from tables.store.base import TableStore
 
@@ -97,13 +96,12 @@ def run_stream(kafka: KafkaConfig, options: StreamOptions, launch: Launch) -> No
     notes = HoldNotes()
     enforcing = EnforcingThread(kafka.client(), launch.limits, options.config.window_ms, notes)
     metrics.holds.standing = enforcing.standing
-
-    def observe(batch: BatchSummary) -> None:
-        watch.observe(batch)
-        enforcing.observe(batch)
-
     options = replace(
-        options, observer=Observer(observe), plugin_observer=Observer(metrics.plugins.observe), hold_notes=notes
+        options,
+        observer=Observer(watch.observe),
+        decided=Observer(enforcing.observe),
+        plugin_observer=Observer(metrics.plugins.observe),
+        hold_notes=notes,
     )
     with (
         serving(metrics, launch.metrics, metrics.unready, watch.pulse.unwell),

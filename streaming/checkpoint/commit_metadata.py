@@ -18,7 +18,8 @@ _LOOK_BACK = (20, 5000)
 EARLIEST = "earliest"
 """Spark's name for the offset of the oldest record."""
 
-WRITE_ORDER = ("throttle_decisions", "producer_id_metrics", "quarantined_events")
+DECISIONS = "throttle_decisions"
+WRITE_ORDER = (DECISIONS, "producer_id_metrics", "quarantined_events")
 """Order in which a batch writes its tables. The table of decisions is first, because people wait for decisions."""
 
 

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame
 
 from streaming.batch.context import begin_batch, end_batch
 from streaming.batch.quotas_in_force import TABLE, read_quotas
-from streaming.checkpoint.commit_metadata import WRITE_ORDER, CommitMetadata
+from streaming.checkpoint.commit_metadata import DECISIONS, WRITE_ORDER, CommitMetadata
 from streaming.checkpoint.data_loss import LossDetector
 from streaming.checkpoint.table_ids import load_table_ids
 from streaming.commit.sinks import BatchSummary, TableSink
@@ -35,6 +35,7 @@ class Commit:
     Attributes:
         tables: The folder of the tables, or `catalog.schema`.
         observer: Called with each batch whose rows are in the tables.
+        decided: Called with each batch whose decisions are in their table.
     """
 
     sink: TableSink
@@ -43,6 +44,7 @@ class Commit:
     tables: str
     watch: LossDetector | None = None
     observer: Callable[[BatchSummary], None] | None = None
+    decided: Callable[[BatchSummary], None] | None = None
 
     def __call__(self, output: DataFrame, batch_id: int) -> None:
         """Run a batch and append its rows to the tables."""
@@ -62,11 +64,14 @@ class Commit:
         # Step 5. Append to each table that gets rows.
         tables = tuple(table for table in WRITE_ORDER if bodies.get(table))
         metadata = CommitMetadata(self.stream_id, batch_id, tables, context.starts, context.ends)
-        begin_s = time.monotonic()
-        for table in tables:
-            self.sink.append(spark, table_rows(bodies[table], table, batch_id), table, batch_id, metadata)
+        begin_s, written = time.monotonic(), {table: bodies[table] for table in tables}
+        for table in WRITE_ORDER:
+            if table in written:
+                self.sink.append(spark, table_rows(bodies[table], table, batch_id), table, batch_id, metadata)
+            if table == DECISIONS and self.decided:
+                # Holds need not wait for the other tables.
+                self.decided(BatchSummary(batch_id, written, time.monotonic() - begin_s, context.quotas))
         if self.observer:
-            written = {table: bodies[table] for table in tables}
             self.observer(BatchSummary(batch_id, written, time.monotonic() - begin_s, context.quotas))
         # Step 6. Add what the next batch takes over. Step 7 is Spark's, after this method returns.
         end_batch(self.checkpoint, batch_id, context, bodies)

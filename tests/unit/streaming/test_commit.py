@@ -24,10 +24,11 @@ def test_a_batch_is_checked_begun_run_checked_again_written_and_ended_in_this_or
     steps.run.toArrow.return_value = pa.table({"packed": packed["packed"]})
     steps.watch.rows.return_value = [lost]
 
-    commit.Commit(steps.sink, "id", "checkpoint", "tables", steps.watch, steps.observe)(steps.run, 3)
+    commit.Commit(steps.sink, "id", "checkpoint", "tables", steps.watch, steps.observe, steps.enforce)(steps.run, 3)
 
     order = ["watch.check", "begin_batch", "run.toArrow", "watch.check", "watch.rows"]
-    assert [name for name, *_ in steps.mock_calls] == [*order, *["sink.append"] * 3, "observe", "end_batch"]
+    order += ["sink.append", "enforce", "sink.append", "sink.append", "observe", "end_batch"]
+    assert [name for name, *_ in steps.mock_calls] == order
     written = [("throttle_decisions", ["decision"]), ("producer_id_metrics", ["row"]), ("quarantined_events", [lost])]
     assert [(call.args[2], call.args[1]) for call in steps.sink.append.mock_calls] == written
     assert steps.end_batch.call_args.args[1:] == (3, context, dict(written) | {"tracked": [7]})
