@@ -93,9 +93,10 @@ class Memory:
         return is_stored
 
     def refresh(self, pid_hash: int, quantum: int, current: int) -> None:
-        """Also write a known PID to a quantum after the newest one that holds it, if there is room.
+        """Copy a known PID to `quantum` if only earlier quanta hold the PID, and if there is room.
 
-        Without this, a PID that is in use for longer than a window would be new again.
+        Without such copies, a PID that is in use for longer than a window would be new again. `current` is the clock's
+        quantum, which counts PIDs that could not be copied.
         """
         source = self.filter.find(pid_hash)
         if source is None or source.number >= quantum:

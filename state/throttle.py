@@ -61,7 +61,7 @@ class Throttle(msgspec.Struct, array_like=True):
         return self.episode.throttled_until_ms if self.episode else 0
 
     def is_over(self, tick: int, timeline: Timeline) -> bool:
-        """Return whether a throttle is in force, and a tick begins after its end."""
+        """Return whether there is a throttle that ends before `tick` begins."""
         return self.episode is not None and self.episode.is_over(tick, timeline)
 
     def shorten(self, now_ms: int, tick: int, recovers_ms: int) -> bool:

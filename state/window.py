@@ -14,13 +14,13 @@ class QuantumCounts(msgspec.Struct, array_like=True):
 
     Attributes:
         throttled_ticks: Number of ticks in which a PID was refused.
-        throttle_ms_sum: Sum of the throttle times of these ticks, in milliseconds. A tick's is that of its first
-            refused PID.
+        throttle_ms_sum: Sum of the throttle times of these ticks, in milliseconds. The throttle time of a tick is the
+            time until the bucket recovers, at the tick's first refused PID.
         saturated: Whether the filter had no room for some PIDs. Unseen PIDs then take no token.
         is_excusable: Whether the filter ran out of room only while the principal had no quota.
-        owed_first: Number of owed PIDs that `not_admitted` lacks, because no live quantum had a PID in its
-            `not_admitted` before.
-        not_admitted: Unseen PIDs that were refused, or that the filter had no room for.
+        owed_first: Number of owed PIDs before any live quantum had a PID in its `not_admitted`. These PIDs are counted
+            exactly, and are not in `not_admitted`.
+        not_admitted: The other unseen PIDs that were refused, and those that the filter had no room for.
         unrefreshed: Known PIDs that could not be copied to this quantum for lack of room.
     """
 
@@ -55,7 +55,7 @@ class IntervalCounts(msgspec.Struct, array_like=True):
     Attributes:
         number: Number of the interval; -1 before the first event.
         owed: Number of refused PIDs that took a token.
-        owed_first: Number of owed PIDs that `refused` lacks, because they were refused before all PIDs in `refused`.
+        owed_first: Number of owed PIDs that came before all PIDs in `refused`, and are not in `refused`.
         refused: The other refused PIDs.
     """
 

@@ -33,10 +33,10 @@ class HoldPort(Protocol):
         """Take new records."""
 
     def write(self, changes: Iterable[Change]) -> int:
-        """Write records. Raises HoldNotWrittenError."""
+        """Write records. Return the offset of the last record. Raises HoldNotWrittenError."""
 
     def announce(self, record: WriterRecord) -> int:
-        """Write that a stream is alive. Raises HoldNotWrittenError."""
+        """Write that a stream is alive. Return the record's offset. Raises HoldNotWrittenError."""
 
 
 @dataclass(frozen=True)

@@ -114,10 +114,11 @@ class ForwardedUser:
 def token_access(host: str, file: Path | None) -> TokenAccess:
     """Return the access to a console on `host`, with the token of `file` or of the environment.
 
-    While `file` has no token, nobody gets in from elsewhere.
+    While `file` has no token, the console runs, but admits nobody unless `host` is a loopback address.
 
     Raises:
-        BadParameter: If there is no usable token where one is required, or two.
+        BadParameter: If a required token is missing, if a token is too short, or if both `file` and the environment
+            have a token.
     """
     token, read = os.environ.get(VARIABLE, "").strip(), "" if file is None else _readable(file)
     if token and read:

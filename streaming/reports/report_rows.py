@@ -108,7 +108,7 @@ class ReportParser:
 
 
 class KnownBlocks:
-    """The blocks in the table `pid_blocks`. A plugin that restarts reports blocks again."""
+    """The blocks in the table `pid_blocks`. A plugin that starts reports blocks again, but the table gets each once."""
 
     def __init__(self, tables: str) -> None:
         """Create an object that reads the table on first use."""

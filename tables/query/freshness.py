@@ -79,7 +79,7 @@ class Freshness:
 
 
 def read_freshness(tables: str, now: datetime) -> Freshness:
-    """Read the time of the newest row.
+    """Read the time of the newest row of the stream's tables.
 
     Raises:
         TableError: If a table can't be read.
