@@ -21,6 +21,9 @@ from tests.kits.plugin_kit import frame, init_of, switch
 from wire.plugin_reports import AliveReport, PluginState, StartReport, StopReport
 
 VERSIONS = ["3.7.2", "3.8.1", "3.9.1", "4.0.0", "4.1.1", "4.2.0", "4.3.1"]
+"""Before you add a version, look in Kafka's source for what `CurrentRequest.java`, `Source.java`, `Appends.java`,
+`RequestProducerIds.java` and `MetadataLog.java` use.
+"""
 
 
 def kafka(version: str, folder: Path, jars: Path) -> LocalBroker:
