@@ -33,7 +33,8 @@ from wire.packed_events import PRE_AGGREGATE_SCHEMA
 from wire.plugin_reports import PluginState
 
 CONSUMER_SETTINGS = {
-    # After each poll Spark asks for the first and last offset. The consumer then drops prefetched records.
+    # After each poll Spark asks for the first and last offset. The consumer then drops prefetched records. With large
+    # polls, it read 740,000 events/s instead of 304,000 (2 cores).
     "kafka.max.poll.records": "5000",
     # The requests for offsets, two per partition, wait behind a fetch at the end of the log. By default, a fetch waits
     # 500 ms for records.
