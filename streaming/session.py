@@ -29,15 +29,11 @@ logger = logging.getLogger(__name__)
 
 _PARTITIONS = "spark.sql.shuffle.partitions"
 """Name of the setting with the number of state partitions. A checkpoint fixes this number."""
-_COLLECTOR = "-XX:+UseParallelGC -XX:GCTimeRatio=19"
-"""On a few cores, this collector handles short-lived objects faster than the default: 1.15 and 1.48 times the rate in
-two measurements. The heap grows only if collections take more than 5 % of the time (default: 1 %)."""
-_COMPILER = (
-    "-XX:Tier4InvocationThreshold=100000 -XX:Tier4MinInvocationThreshold=12000 "
-    "-XX:Tier4CompileThreshold=300000 -XX:Tier4BackEdgeThreshold=800000"
-)
-"""Thresholds of twenty times the JVM's defaults. By default, the optimizing compiler uses 0.3 cores for minutes. The
-higher thresholds save 9 % of the CPU per event."""
+_COLLECTOR = "-XX:+UseSerialGC"
+"""On a few cores, a single thread collects the garbage of a batch at least as fast as several, which wake each other."""
+_COMPILER = "-XX:TieredStopAtLevel=1"
+"""Compile quickly, and neither count calls nor compile again. The JVM works for milliseconds per batch, so it would spend
+minutes in slow code that counts, and 0.3 cores on the optimizing compiler."""
 _JAVA_OPTIONS = f"{_COLLECTOR} {_COMPILER}"
 _MALLOC_ARENAS = "2"
 """Maximum number of glibc's memory arenas. The JVM's hundreds of threads would fill the default of eight per core."""
