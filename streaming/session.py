@@ -30,10 +30,10 @@ logger = logging.getLogger(__name__)
 _PARTITIONS = "spark.sql.shuffle.partitions"
 """Name of the setting with the number of state partitions. A checkpoint fixes this number."""
 _COLLECTOR = "-XX:+UseSerialGC"
-"""On a few cores, a single thread collects the garbage of a batch at least as fast as several, which wake each other."""
+"""On a few cores, one thread collects the garbage of a batch at least as fast as several, which wake each other."""
 _COMPILER = "-XX:TieredStopAtLevel=1"
-"""Compile quickly, and neither count calls nor compile again. The JVM works for milliseconds per batch, so it would spend
-minutes in slow code that counts, and 0.3 cores on the optimizing compiler."""
+"""Compile once, quickly. The JVM works for milliseconds per batch. So with the optimizing compiler, it would run slow code
+that counts calls for minutes, and compile with 0.3 cores meanwhile."""
 _JAVA_OPTIONS = f"{_COLLECTOR} {_COMPILER}"
 _MALLOC_ARENAS = "2"
 """Maximum number of glibc's memory arenas. The JVM's hundreds of threads would fill the default of eight per core."""
