@@ -32,8 +32,8 @@ _PARTITIONS = "spark.sql.shuffle.partitions"
 _COLLECTOR = "-XX:+UseSerialGC"
 """On a few cores, one thread collects the garbage of a batch at least as fast as several, which wake each other."""
 _COMPILER = "-XX:TieredStopAtLevel=1"
-"""Compile once, quickly. The JVM works for milliseconds per batch. So with the optimizing compiler, it would run slow code
-that counts calls for minutes, and compile with 0.3 cores meanwhile."""
+"""Compile once, quickly. The JVM works for milliseconds per batch. Before the optimizing compiler began, it would run
+for minutes in slow code that counts calls."""
 _JAVA_OPTIONS = f"{_COLLECTOR} {_COMPILER}"
 _MALLOC_ARENAS = "2"
 """Maximum number of glibc's memory arenas. The JVM's hundreds of threads would fill the default of eight per core."""
