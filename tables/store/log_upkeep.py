@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 _CHECKSUM_AGE = timedelta(hours=1)
 """Minimum age at which a checksum is deleted. Spark may write a checksum before the checksum's file."""
+_LOOK_BACK = (20, None)
 _SHARE_SURE_TO_STAY = 0.9
 """For this share of the retention, log files certainly stay. A log file may be slightly older than its commit."""
 _INTERVAL = re.compile(r"interval (\d+) (minute|hour|day|week)s?")
@@ -72,8 +73,12 @@ def _clean_up(table: "DeltaTable", now: datetime) -> None:
 def _would_lose_mark(table: "DeltaTable", now: datetime) -> bool:
     """Return whether a cleanup would delete a stream's newest offsets, which are in a commit but in no checkpoint."""
     kept_from_ms = (now - _log_retention(table) * _SHARE_SURE_TO_STAY).timestamp() * 1000
-    newest = next((commit for commit in table.history() if commit.get("userMetadata")), None)
-    return newest is not None and bool(newest.get("timestamp", 0) < kept_from_ms)
+    # A log may have a hundred thousand commits. Nearly always, one of the newest has offsets.
+    for limit in _LOOK_BACK:
+        newest = next((commit for commit in table.history(limit) if commit.get("userMetadata")), None)
+        if newest is not None:
+            return bool(newest.get("timestamp", 0) < kept_from_ms)
+    return False
 
 
 def _log_retention(table: "DeltaTable") -> timedelta:
