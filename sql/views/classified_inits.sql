@@ -50,6 +50,8 @@ FROM (
             WHEN producer_id < 0 THEN 'first id'
             WHEN asked > 1 THEN 'bump retry'
             WHEN result_producer_id = producer_id THEN 'epoch bump'
+            -- A client that lives on asks with its own producer id, and has used up no epochs (Short.MAX_VALUE - 1).
+            WHEN producer_epoch < 32765 THEN 'expired id'
             ELSE 'new id'
         END AS outcome
     FROM (

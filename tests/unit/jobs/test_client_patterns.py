@@ -43,6 +43,7 @@ class Request:
     transactional_id: str | None = None
     epoch: int = 0
     pid: int | None = None
+    own_pid: int | None = None
     is_asked: bool = True
 
 
@@ -216,13 +217,13 @@ def pooled(subtasks: int, size: int, interval_s: float) -> Iterator[Request]:
             yield Request(at, 0.5, f"10.5.0.{task % 4}", f"sink-{task}", f"sink-{task}-{slot}", number // size, pid)
 
 
-def expired(ids: int) -> Iterator[Request]:
-    """Transactional ids that come back after the coordinator has forgotten them."""
+def expired(ids: int, lives_on: bool = False) -> Iterator[Request]:
+    """Transactional ids that come back after the coordinator has forgotten them: restarted, or with their own pids."""
     for turn, at in enumerate((5 * HOUR, 600.0)):
         for number in range(ids):
             begin = at - 3 * number
             yield Request(begin, begin - 60, client_id=f"billing-{number}", transactional_id=f"billing-{number}",
-                          pid=100 * turn + number)  # fmt: skip
+                          pid=100 * turn + number, own_pid=number if turn and lives_on else None)  # fmt: skip
 
 
 def rotated(threads: int, every_s: float) -> Iterator[Request]:
@@ -351,6 +352,7 @@ PATTERNS = [
         ("connect-source", Churn.HEALTHY, connect_source(8)),
         ("connect-source-twenty-tasks", Churn.HEALTHY, connect_source(5, 20)),
         ("expired-while-idle", Churn.EXPIRED_IDLE, expired(7)),
+        ("expired-while-running", Churn.EXPIRED_IDLE, expired(7, lives_on=True)),
         ("rotated-hourly", Churn.ROTATION, rotated(20, 3300)),
         ("rotated-ten-minutes", Churn.ROTATION, rotated(3, 600)),
         *(
@@ -370,6 +372,8 @@ def rows_of(pattern: Pattern, first: int) -> Iterator[Row]:
         values: dict[str, Any] = {"result_producer_epoch": each.epoch} if each.transactional_id else {}
         if pattern.cause is Churn.ON_ERROR:
             values |= {"producer_id": 5, "producer_epoch": 0}
+        if each.own_pid is not None:
+            values |= {"producer_id": first + each.own_pid, "producer_epoch": 0}
         yield init(
             ago(each.at_s),
             first + number if each.pid is None else first + each.pid,

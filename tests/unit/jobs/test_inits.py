@@ -81,7 +81,8 @@ ANSWERS: list[tuple[str, bool, dict[str, Any]]] = [
     ("new instance", False, {"transactional_id": "tx", "result_producer_epoch": 4}),
     ("fence", False, {"transactional_id": "tx", "result_producer_epoch": 4, "client_id": "connector-adminclient-1"}),
     ("epoch bump", False, {"transactional_id": "tx", "result_producer_epoch": 4, **OWN}),
-    ("new id", True, {"transactional_id": "tx", "result_producer_id": 9, **OWN}),
+    ("expired id", True, {"transactional_id": "tx", "result_producer_id": 9, **OWN}),
+    ("new id", True, {"transactional_id": "tx", "result_producer_id": 9, "producer_id": 7, "producer_epoch": 32766}),
     *(
         (outcome, False, {"error": error, "result_producer_id": -1, "result_producer_epoch": -1, **known})
         for outcome, errors in {
