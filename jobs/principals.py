@@ -1,5 +1,7 @@
 """Reads principals as people type them."""
 
+import re
+from collections import defaultdict
 from collections.abc import Collection
 from difflib import get_close_matches
 
@@ -7,28 +9,37 @@ import typer
 
 from quota.typed import quoted
 
+RUN_FOR_EACH = "run the command for each of several"
+REPEAT_NEVER = "repeat --never for each of several, or write semicolons between them in PID_QUOTA_NEVER"
+ONE_READER = "--reader takes one user, the one that runs `pid-quota run`"
+
 _USER = "User:"
 _MAX_SIMILAR = 3
-_SEVERAL = (";", ",User:")
+# A name may contain commas, blanks and bars, so they separate users only before another whole user.
+_SEVERAL = re.compile(r";|[,|\s]\s*user:|(?<![,+\s])\s+CN=", re.IGNORECASE)
 
 
-def read_user(text: str) -> str:
+def read_user(text: str, several: str) -> str:
     """Return the principal of the one user that a text names. Brokers hold no other type, and nobody special.
 
     A text that begins with `User:` is the whole principal, and one without a colon is the name of a user. Any other
     text is in doubt, because names such as `system:serviceaccount:data:etl` contain colons, and is refused.
 
+    Args:
+        text: What a person typed.
+        several: What to do if the text names several users, such as `RUN_FOR_EACH`.
+
     Raises:
         BadParameter: If the text is not one user.
 
     Examples:
-        >>> read_user("alice"), read_user("User:CN=etl,OU=data")
+        >>> read_user("alice", RUN_FOR_EACH), read_user("User:CN=etl,OU=data", RUN_FOR_EACH)
         ('User:alice', 'User:CN=etl,OU=data')
     """
     if not text.strip():
         msg = "the principal is empty: write one, such as User:alice"
         raise typer.BadParameter(msg)
-    _refuse_mistakes(text)
+    _refuse_mistakes(text, several)
     principal = meanings(text)[-1]
     if principal in ("User:*", "User:ANONYMOUS"):
         msg = f"{quoted(principal)} is not one user: write one, such as User:alice"
@@ -55,12 +66,15 @@ def similar(text: str, seen: Collection[str]) -> list[str]:
         >>> similar("user:malory", ["User:mallory", "User:alice"])
         ['User:mallory']
     """
-    folded = {each.removeprefix(_USER).casefold(): each for each in seen}
+    folded: dict[str, list[str]] = defaultdict(list)
+    for each in seen:
+        folded[each.removeprefix(_USER).casefold()].append(each)
     name = text.removeprefix(_USER).casefold()
-    return [folded[each] for each in get_close_matches(name, folded, n=_MAX_SIMILAR)]
+    near = [each for close in get_close_matches(name, folded, n=_MAX_SIMILAR) for each in sorted(folded[close])]
+    return near[:_MAX_SIMILAR]
 
 
-def _refuse_mistakes(text: str) -> None:
+def _refuse_mistakes(text: str, several: str) -> None:
     """Refuse what nobody is called."""
     name = text.removeprefix(_USER)
     kind, colon, rest = name.partition(":")
@@ -68,12 +82,12 @@ def _refuse_mistakes(text: str) -> None:
         msg = f"{quoted(text)} has no name: write one, such as User:alice"
     elif name != name.strip():
         msg = f"{quoted(text)} begins or ends with a blank: did you mean {quoted(text.strip())}?"
-    elif any(sign in name for sign in _SEVERAL):
-        msg = f"{quoted(text)} is not one user: repeat the option for each of several"
-    elif "," in name and "=" not in name and name == text:
-        msg = (
-            f"{quoted(text)} is not one user: repeat the option for each, or write {quoted(_USER + text)} for the user"
-        )
+    elif _SEVERAL.search(name):
+        msg = f"{quoted(text)} is not one user: {several}"
+    elif name != "*" and name.endswith("*"):
+        msg = f"{quoted(text)} is a pattern, and only whole names count: {several}"
+    elif re.search("[,|]", name) and "=" not in name and name == text:
+        msg = f"{quoted(text)} is not one user: {several}, or write {quoted(_USER + text)} for the user"
     elif colon and name == text:
         meant = rest if kind.casefold() == "user" else text
         msg = f"{quoted(text)} is not a user's whole name: write {quoted(_USER + meant)} for the user"

@@ -13,7 +13,7 @@ from broker.enforcement.by_hand import Obeyed
 from jobs.kafka_login import kafka_login
 from jobs.options import BootstrapServers, KafkaConfigFile
 from jobs.output.terminal import output, printable
-from jobs.principals import read_user
+from jobs.principals import RUN_FOR_EACH, read_user
 from quota.typed import typed
 from tables.times import duration
 from wire.holds import EVERYBODY, MAX_HOLD_MS, MAX_RELEASE_MS
@@ -34,7 +34,7 @@ def release(
     if everybody == (principal is not None):
         msg = "name one principal, such as User:alice, or give --all"
         raise typer.BadParameter(msg)
-    whom = EVERYBODY if everybody else read_user(principal or "")
+    whom = EVERYBODY if everybody else read_user(principal or "", RUN_FOR_EACH)
     lasts_ms = milliseconds(lasts, MAX_RELEASE_MS)
     kafka = kafka_login(bootstrap_servers, kafka_config)
     obeyed = by_hand.release(kafka.client(), whom, lasts_ms, _person())
@@ -49,7 +49,7 @@ def hold(
     kafka_config: KafkaConfigFile = None,
 ) -> None:
     """Let a user's new producer ids wait on all brokers, whatever the user's quota. Ends when brokers have obeyed."""
-    whom, lasts_ms = read_user(principal), milliseconds(lasts, MAX_HOLD_MS)
+    whom, lasts_ms = read_user(principal, RUN_FOR_EACH), milliseconds(lasts, MAX_HOLD_MS)
     kafka = kafka_login(bootstrap_servers, kafka_config)
     obeyed = by_hand.hold(kafka.client(), whom, lasts_ms, _person())
     _show(f"{whom} is on hold for {duration(lasts_ms / 1000)}", obeyed)

@@ -1,7 +1,6 @@
 """The command `pid-quota why`."""
 
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from dataclasses import asdict
 from datetime import datetime, timezone
 from pathlib import Path
@@ -26,17 +25,21 @@ from lifecycle.known_clients import known_client
 from lifecycle.producer_lives import BROKERS_PRECISION_S, PAUSE_MS, Lives
 from quota.principals import entity_name
 from quota.typed import quoted, typed
-from tables.errors import TableNotFoundError
 from tables.query.churn_clients import DiagnosedClient, clients_of, lives_by_tables
-from tables.query.principal_facts import HELD, HOLD, asked_from, read_fact, refused_from
-from tables.query.sql_query import query
+from tables.query.principal_facts import (
+    HELD,
+    HOLD,
+    asked_from,
+    is_known,
+    known_principals,
+    read_fact,
+    refused_from,
+)
 from tables.times import duration
 
 _FOR_ITS_OWNER = "docs/throttled.md"
 _IF_WANTED = "to admit its ids: `{}` prints the command that sets a sufficient quota"
 _MAX_NAMED = 5
-_KNOWN = "SELECT 1 FROM {} WHERE principal = :principal LIMIT 1"
-_NAMES = "SELECT DISTINCT principal FROM recent_inits WHERE principal IS NOT NULL ORDER BY principal LIMIT 10000"
 
 
 def why(
@@ -153,25 +156,17 @@ def evidence_text(row: Mapping[str, Any], lives: Lives | None = None) -> str:
 
 
 def _principal_meant(tables: str, text: str, now: datetime) -> str:
-    meant = [each for each in meanings(text) if _is_known(tables, each, now)]
+    meant = [each for each in meanings(text) if is_known(tables, each, now)]
     if len(meant) > 1:
         msg = f"{quoted(text)} is a principal, and the name of another: write {' or '.join(map(quoted, meant))}"
         raise typer.BadParameter(msg)
     if meant:
         return meant[0]
-    near = similar(text, [row[0] for row in query(tables, _NAMES, now).rows])
+    near = similar(text, known_principals(tables, now))
     remedy = f"did you mean {' or '.join(map(quoted, near))}? If not, check" if near else "check the name, and"
     name = " or ".join(map(quoted, meanings(text)))
     msg = f"tables {tables} have neither rows nor recent requests of {name}: {remedy} `pid-quota doctor`"
     raise JobError(msg)
-
-
-def _is_known(tables: str, name: str, now: datetime) -> bool:
-    for table in ("producer_id_metrics", "throttle_decisions", "recent_inits"):
-        with suppress(TableNotFoundError):
-            if query(tables, _KNOWN.format(table), now, {"principal": name}).rows:
-                return True
-    return False
 
 
 def _headline(name: str, row: Mapping[str, Any] | None) -> str:

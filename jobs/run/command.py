@@ -9,7 +9,7 @@ import typer
 
 from jobs.options import ADDRESS, LOGIN_FILE, BootstrapServers, KafkaConfigFile, listen_address
 from jobs.output.terminal import OUR_ERRORS, exit_code_of
-from jobs.principals import read_user
+from jobs.principals import REPEAT_NEVER, read_user
 from jobs.run.log import LogFormat, RunLog
 from jobs.run.settings import RunSettings
 from jobs.run.supervision import supervise
@@ -87,7 +87,7 @@ def run(
         trigger=trigger,
         window_seconds=window_seconds,
         enforce=enforce,
-        never=tuple(map(read_user, never or ())),
+        never=tuple(read_user(each, REPEAT_NEVER) for each in never or ()),
         max_held=max_held,
         console=listen_address(console, "--console"),
         console_token_file=_readable(console_token_file, "--console-token-file"),

@@ -26,7 +26,7 @@ from jobs.once import OnceCommand
 from jobs.options import BootstrapServers, KafkaConfigFile
 from jobs.output.human import plural
 from jobs.output.terminal import output, printable
-from jobs.principals import read_user
+from jobs.principals import ONE_READER, read_user
 from wire.topics import EVENT_PARTITIONS, OWN_TOPICS, PRODUCE_EVENTS
 
 topics = typer.Typer(add_completion=False, no_args_is_help=True)
@@ -64,7 +64,7 @@ def create(
     The plugin creates topics itself, unless brokers have pid.quota.create.topics=false. A user that pid.quota.writers
     of the brokers names needs no ACL.
     """
-    whom = None if reader is None else read_user(reader)
+    whom = None if reader is None else read_user(reader, ONE_READER)
     kafka = kafka_login(bootstrap_servers, kafka_config)
     setup, plans = TopicSetup(kafka.client()), plan_topics(partitions, retention_hours)
     if dry_run:
@@ -104,7 +104,7 @@ def delete(
 
     Take the plugin out of the brokers first. Tables and checkpoint stay.
     """
-    whom = None if reader is None else read_user(reader)
+    whom = None if reader is None else read_user(reader, ONE_READER)
     settings = kafka_login(bootstrap_servers, kafka_config).client()
     with suppress(TopicMissingError):
         require_no_plugin(newest_states(settings), _now_ms())

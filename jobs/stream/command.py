@@ -12,7 +12,7 @@ from broker.kafka.config import KafkaConfig
 from broker.kafka.offsets import ExtentReader
 from jobs.kafka_login import kafka_login
 from jobs.options import ADDRESS, BootstrapServers, KafkaConfigFile, TablesOption, listen_address
-from jobs.principals import read_user
+from jobs.principals import REPEAT_NEVER, read_user
 from jobs.services.stopping import until_interrupted
 from jvm.java import find_java
 from quota.config import QuotaConfig
@@ -138,7 +138,9 @@ def config_of(window_seconds: int) -> QuotaConfig:
 
 def _limits(kafka: KafkaConfig, enforce: bool, never: Iterable[str], max_held: int) -> Limits:
     own_user = kafka.client().get("sasl.username")
-    left_out = frozenset(map(read_user, never)) | ({f"User:{own_user}"} if own_user else set())
+    left_out = frozenset(read_user(each, REPEAT_NEVER) for each in never) | (
+        {f"User:{own_user}"} if own_user else set()
+    )
     return Limits(enforce=enforce, never=left_out, max_held=max_held)
 
 

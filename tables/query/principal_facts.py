@@ -2,9 +2,11 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any
 
+from tables.errors import TableNotFoundError
 from tables.query.sql_query import query
 from tables.times import to_ms
 
@@ -34,6 +36,36 @@ FROM recent_inits
 WHERE principal = :principal AND is_new_pid AND client_host IS NOT NULL
 GROUP BY client, client_host
 """
+
+_WITH_PRINCIPALS = ("producer_id_metrics", "throttle_decisions", "recent_inits")
+_KNOWN = "SELECT 1 FROM {} WHERE principal = :principal LIMIT 1"
+_NAMES = "SELECT DISTINCT principal FROM {} WHERE principal IS NOT NULL ORDER BY principal LIMIT 10000"
+
+
+def is_known(tables: str, principal: str, now: datetime) -> bool:
+    """Return whether tables have rows or recent requests of a principal. A missing table has none.
+
+    Raises:
+        TableError: If a table can't be read.
+    """
+    for table in _WITH_PRINCIPALS:
+        with suppress(TableNotFoundError):
+            if query(tables, _KNOWN.format(table), now, {"principal": principal}).rows:
+                return True
+    return False
+
+
+def known_principals(tables: str, now: datetime) -> set[str]:
+    """Return principals of rows and recent requests: at most 10,000 of each table. A missing table has none.
+
+    Raises:
+        TableError: If a table can't be read.
+    """
+    found: set[str] = set()
+    for table in _WITH_PRINCIPALS:
+        with suppress(TableNotFoundError):
+            found.update(row[0] for row in query(tables, _NAMES.format(table), now).rows)
+    return found
 
 
 def read_fact(tables: str, select: str, principal: str, now: datetime) -> Mapping[str, Any] | None:

@@ -473,6 +473,9 @@ class TestCommand:
         names = ("User:mallory", "Team:data", "User:Team:data")
         inits = [row for number, name in enumerate(names) for row in rows_of([5], name, first=number)]
         append_kip_tables(tmp_path, inits=inits)
+        append(tmp_path, "producer_id_metrics", metrics("User:Alice", ago(90_000)))
         assert "did you mean 'User:mallory'?" in pid_quota("why", "malory", "--tables", tmp_path)[2]
+        # Without a request of the last 24 hours.
+        assert "did you mean 'User:Alice'?" in pid_quota("why", "alice", "--tables", tmp_path)[2]
         code, _, error = pid_quota("why", "Team:data", "--tables", tmp_path)
         assert (code, "write 'Team:data' or 'User:Team:data'" in error) == (2, True)

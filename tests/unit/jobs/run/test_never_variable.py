@@ -4,14 +4,14 @@ import pytest
 import typer
 
 from jobs.cli import load_command
-from jobs.principals import read_user
+from jobs.principals import REPEAT_NEVER, read_user
 
 
 def never(*words: str) -> list[str]:
     """Return the users of `--never` as `pid-quota run` reads them."""
     command = load_command("run")
     context = command.make_context("run", ["--bootstrap-server", "h:1", "--data", "d", *words])
-    return [read_user(each) for each in context.params["never"] or ()]
+    return [read_user(each, REPEAT_NEVER) for each in context.params["never"] or ()]
 
 
 @pytest.mark.parametrize(
@@ -29,7 +29,10 @@ def test_semicolons_separate_users_and_nothing_else_does(
     assert never() == users
 
 
-@pytest.mark.parametrize("text", ["User:a,User:b", "User:a; User:b", "User:a;", "user:a"])
+@pytest.mark.parametrize(
+    "text",
+    ["User:a,User:b", "User:a; User:b", "User:a;", "user:a", "User:a User:b", "User:a|b;User:c|User:d", "User:a*"],
+)
 def test_a_variable_that_names_no_user_is_refused(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     monkeypatch.setenv("PID_QUOTA_NEVER", text)
     with pytest.raises(typer.BadParameter):
