@@ -1,6 +1,7 @@
 """The numbers of a quota: a rate and optionally a burst."""
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +12,24 @@ RATE, BURST = "producer_ids_rate", "producer_ids_burst"
 
 MAX_PRODUCER_IDS_RATE = 1e12
 """Exclusive upper bound of a quota's numbers."""
+
+_PLAIN = re.compile(r"[+-]?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
+
+
+def plain_number(text: str) -> float:
+    """Return the number that people read in a text. YAML 1.1 reads 010 as 8 and 1:30 as 90; Python reads 1_0 as 10.
+
+    Raises:
+        ValueError: If the text is not a decimal number, or begins with a needless zero.
+
+    Examples:
+        >>> plain_number("50"), plain_number("0.5"), plain_number("1e3")
+        (50.0, 0.5, 1000.0)
+    """
+    if _PLAIN.fullmatch(text) is None:
+        msg = f"{text!r} is not a number"
+        raise ValueError(msg)
+    return float(text)
 
 
 @dataclass(frozen=True)

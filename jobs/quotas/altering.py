@@ -4,7 +4,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from jobs.errors import JobError
-from quota.allowance import BURST, RATE, Allowance
+from quota.allowance import BURST, RATE, Allowance, plain_number
 from tables.errors import NoSuchQuotaError
 from tables.quotas.quota_entry import QuotaEntry, entity_words
 from tables.quotas.quota_table import delete_quota, quotas_in_force, set_quota
@@ -21,7 +21,7 @@ def add(tables: str, entity_name: str | None, text: str, now: datetime, who: str
         name = _known(key, numbers)
         try:
             # kafka-configs.sh prints values in brackets, and people copy the brackets.
-            numbers[name] = float(value.strip().removeprefix("[").removesuffix("]"))
+            numbers[name] = plain_number(value.strip().removeprefix("[").removesuffix("]"))
         except ValueError:
             given = f"{value!r} is not a number" if equals else "there is no value"
             msg = f"--add-config {text!r}: {given}. For example, write {name}=50"

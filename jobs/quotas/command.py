@@ -2,6 +2,7 @@
 
 import getpass
 from datetime import datetime, timezone
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,9 +18,10 @@ from jobs.output.text_tables import TextTable
 from jobs.quotas import altering
 from jobs.quotas.changes import ImportPlan
 from jobs.quotas.file import read_quotas, write_quotas
+from jobs.quotas.names import check_name
 from jobs.quotas.suggest import suggest as suggest_quotas
 from quota.allowance import BURST, RATE, Allowance
-from quota.typed import quoted
+from quota.errors import InvalidQuotaError
 from tables.quotas.quota_entry import QuotaEntry, entity_words
 from tables.quotas.quota_table import set_quotas, validated_quotas
 from tables.store.values import Answer
@@ -80,8 +82,8 @@ def quotas(
         _fail("--add-config and --delete-config need --alter")
     if (entity_name is not None or entity_default) and not (alter or describe or suggest):
         _fail("--entity-name and --entity-default need --alter, --describe or --suggest")
-    _check_entity(entity_type, entity_name, entity_default)
     now, who = datetime.now(timezone.utc), getpass.getuser()
+    _check_entity(tables, entity_type, entity_name, entity_default, now)
     if suggest:
         suggest_quotas(tables, entity_name, export_file, form(as_json=as_json))
     elif export_file is not None:
@@ -130,7 +132,7 @@ def _validated(tables: str) -> list[QuotaEntry]:
 
 
 def _import(tables: str, file: Path, now: datetime, who: str, as_json: bool, *, prune: bool, dry_run: bool) -> None:
-    plan = ImportPlan.compare(_validated(tables), read_quotas(file), prune=prune)
+    plan = ImportPlan.compare(_validated(tables), read_quotas(file, partial(check_name, tables, now=now)), prune=prune)
     if plan.changes and not dry_run:
         wanted = [(change.entity_name, change.after) for change in plan.changes]
         entries = [
@@ -150,22 +152,19 @@ def _print_done(as_json: bool, record: dict[str, Any], *lines: str) -> None:
         output().print(printable(line), soft_wrap=True)
 
 
-def _check_entity(entity_type: str | None, entity_name: str | None, entity_default: bool) -> None:
+def _check_entity(
+    tables: str, entity_type: str | None, entity_name: str | None, entity_default: bool, now: datetime
+) -> None:
     if entity_type not in (None, "users", "user"):
         _fail(f"--entity-type {entity_type!r} is unknown: only users have a {RATE}")
     if entity_name is None:
         return
     if entity_default:
         _fail("give one of --entity-name and --entity-default")
-    if not entity_name or entity_name == "<default>":
-        _fail(f"--entity-name {entity_name!r} is not a user: for the default quota, use --entity-default")
-    if entity_name.startswith("User:"):
-        bare = entity_name.removeprefix("User:")
-        _fail(f"--entity-name {quoted(entity_name)} is a principal: quotas take the bare name, {quoted(bare)}")
     try:
-        entity_name.encode("utf-8")
-    except UnicodeEncodeError:
-        _fail("--entity-name is not valid UTF-8: check the terminal's encoding")
+        check_name(tables, entity_name, now)
+    except InvalidQuotaError as error:
+        _fail(f"--entity-name {error}")
 
 
 def _describe(tables: str, entity_name: str | None, entity_default: bool, form_wanted: Form) -> None:

@@ -47,12 +47,21 @@ def delete_quota(tables: str, entity_name: str | None) -> None:
         NoSuchQuotaError: If there is no such quota.
         TableError: If the table can't be written.
     """
+    if entity_name not in quota_names(tables):
+        msg = f"{entity_words(entity_name)} has no quota to delete. See `pid-quota quotas --describe`"
+        raise NoSuchQuotaError(msg)
     with open_store(tables) as store:
-        # Look at all rows, because invalid rows can be deleted, too.
-        if not any(row["entity_name"] == entity_name for row in store.read(TABLE)):
-            msg = f"{entity_words(entity_name)} has no quota to delete. See `pid-quota quotas --describe`"
-            raise NoSuchQuotaError(msg)
         store.merge(TABLE, _KEYS, [], [_key(entity_name)])
+
+
+def quota_names(tables: str) -> set[str | None]:
+    """Return the names of all rows, because invalid rows can be deleted, too. None is the default quota.
+
+    Raises:
+        TableError: If the table is missing or can't be read.
+    """
+    with open_store(tables) as store:
+        return {row["entity_name"] for row in store.read(TABLE)}
 
 
 def quotas_in_force(tables: str) -> list[QuotaEntry]:

@@ -109,7 +109,7 @@ def test_the_user_of_run_may_write_holds() -> None:
 
 
 def test_the_quotas_can_be_read() -> None:
-    assert read_quotas(FILES / "quotas.yaml") == {
+    assert read_quotas(FILES / "quotas.yaml", lambda _: None) == {
         None: Allowance.parse({"producer_ids_rate": 20, "producer_ids_burst": None})
     }
 

@@ -99,7 +99,9 @@ def test_the_quotas_of_the_secret_can_be_read(tmp_path: Path) -> None:
     (secret,) = named("Secret").values()
     file = tmp_path / "quotas.yaml"
     file.write_text(secret["stringData"]["quotas.yaml"], encoding="utf-8")
-    assert read_quotas(file) == {None: Allowance.parse({"producer_ids_rate": 200, "producer_ids_burst": None})}
+    assert read_quotas(file, lambda _: None) == {
+        None: Allowance.parse({"producer_ids_rate": 200, "producer_ids_burst": None})
+    }
 
 
 def test_the_manifest_has_no_password_that_everybody_knows() -> None:

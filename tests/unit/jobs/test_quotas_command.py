@@ -16,6 +16,7 @@ from tables.quotas.quota_table import delete_quota, quotas_in_force, set_quota
 from tables.schema.specs import TABLES
 from tables.store.path_tables import create_missing, table_path
 from tests.kits.command_kit import PidQuota, one_error, printed
+from tests.unit.jobs.table_rows import append, metrics
 
 NOON = datetime(2026, 1, 15, 12, tzinfo=timezone.utc)
 Described = Callable[..., dict[str | None, float]]
@@ -31,7 +32,7 @@ def described(quotas: PidQuota) -> Described:
 
 
 @pytest.mark.parametrize(
-    "name", ["user1", "CN=a,O=b c", "two  spaces", "łódź 🚚", "*", "it's", 'a"b', "%_\\", "x" * 500]
+    "name", ["user1", "CN=a,O=b c", "two  spaces", "łódź 🚚", "system:user:x", "it's", 'a"b', "%_\\", "x" * 500]
 )
 def test_a_user_s_quota_is_set_changed_and_deleted_whatever_the_name(
     quotas: PidQuota, described: Described, name: str
@@ -116,6 +117,22 @@ def test_a_burst_is_set_beside_the_rate_changed_alone_and_deleted_alone(quotas: 
         (("--describe", "--add-config", "producer_ids_rate=5"), 2, "--alter"),
         (("--alter", "--add-config", "producer_ids_rate=5", "--entity-name", "<default>"), 2, "--entity-default"),
         (("--alter", "--add-config", "producer_ids_rate=5", "--entity-name", "User:alice"), 2, "'alice'"),
+        *(
+            (("--alter", "--add-config", "producer_ids_rate=5", "--entity-name", name), 2, message)
+            for name, message in {
+                "user:bob": "quotas take the bare name, 'bob'",
+                "USER:carol": "quotas take the bare name, 'carol'",
+                "Users:dave": "quotas take the bare name, 'dave'",
+                "Group:admins": "quotas take the bare name, 'admins'",
+                "User:user:eve": "quotas take the bare name, 'user:eve'",
+                "*": "use --entity-default",
+                "User:*": "use --entity-default",
+                "User:": "has no name",
+                "alice ": "write 'alice'",
+            }.items()
+        ),
+        (("--suggest", "--entity-name", "user:bob"), 2, "quotas take the bare name, 'bob'"),
+        (("--alter", "--add-config", "producer_ids_rate=1_0", "--entity-default"), 1, "is not a number"),
         (("--alter", "--add-config", "producer_ids_rate=5", "--entity-name", ""), 2, "--entity-name is empty"),
         (("--alter", "--add-config", "producer_ids_rate=5", "--entity-name", "\udcff"), 2, "UTF-8"),
         (("--export", "quotas.txt"), 1, "no known file type"),
@@ -136,6 +153,20 @@ def test_an_unknown_user_is_one_line_with_the_quota_in_force(quotas: PidQuota) -
     err = one_error(quotas("--describe", "--entity-name", "nobody"))
     assert "'nobody' has no quota" in err
     assert "20" in err
+
+
+def test_a_name_like_a_principal_counts_if_tables_know_its_user_or_have_its_quota(
+    quotas: PidQuota, described: Described, tmp_path: Path
+) -> None:
+    append(tmp_path / "tables", "producer_id_metrics", metrics("User:user:bob", NOON))
+    set_quota(str(tmp_path / "tables"), QuotaEntry("*", 5.0, NOON, "another version"))
+
+    assert quotas("--alter", "--add-config", "producer_ids_rate=5", "--entity-name", "user:bob")[0] == 0
+    assert described("--entity-name", "*") == {"*": 5.0}
+    assert quotas("--export", tmp_path / "a.csv")[0] == 0
+    assert printed(quotas("--import", tmp_path / "a.csv")).startswith("0 added, 0 changed")
+    assert quotas("--alter", "--delete-config", "producer_ids_rate", "--entity-name", "*")[0] == 0
+    assert described() == {"user:bob": 5.0}
 
 
 def test_a_quota_that_is_not_there_can_t_be_deleted(quotas: PidQuota) -> None:

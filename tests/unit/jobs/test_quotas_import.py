@@ -6,7 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from jobs.quotas.file import read_quotas, write_quotas
 from quota.errors import InvalidQuotaError
 from tables.quotas.quota_entry import QuotaEntry
 from tables.quotas.quota_table import quotas_in_force, set_quota
@@ -66,9 +69,9 @@ def test_a_file_as_a_spreadsheet_saves_it_can_be_imported(imported: Import, tmp_
         ("a.csv", "entity_name,producer_ids_rate\n", "holds no quota"),
         ("a.yaml", "", "holds no quota"),
         ("a.yaml", "---\n# alice\n", "holds no quota"),
-        ("a.yaml", "- {entity_name: User:alice, producer_ids_rate: 5}\n", "entry 1: entity_name"),
-        ("a.yaml", "- {entity_name: 7, producer_ids_rate: 5}\n", "entry 1: entity_name 7"),
-        ("a.yaml", "- {entity_name: alice, producer_ids_rate: .nan}\n", "is not a quota"),
+        ("a.yaml", "- {entity_name: User:alice, producer_ids_rate: 5}\n", "entry 1: 'User:alice' is a principal"),
+        ("a.yaml", "- {entity_name: 7, producer_ids_rate: 5}\n", "entry 1: entity_name 7 is not"),
+        ("a.yaml", "- {entity_name: alice, producer_ids_rate: .nan}\n", "a.yaml, line 1: '.nan' is not a number"),
         ("a.yaml", "- {entity_name: alice, producer_byte_rate: 5}\n", "has the fields"),
         ("a.csv", "entity_type,entity_name,producer_ids_rate\nclient-id,app,5\n", "has the fields"),
         ("a.yaml", "alice: 5\n", "is not a list of entries"),
@@ -83,9 +86,29 @@ def test_a_file_as_a_spreadsheet_saves_it_can_be_imported(imported: Import, tmp_
         (
             "a.json",
             '[{"entity_name": "alice", "producer_ids_rate": 5,\n "producer_ids_rate": 6}]',
-            "a.json, line 2: producer_ids_rate appears twice",
+            "a.json, entry 1: producer_ids_rate appears twice",
         ),
         ("a.yaml", "[unclosed", "is not valid YAML"),
+        ("a.json", "[unclosed", "is not valid JSON"),
+        ("a.json", "", "holds no quota"),
+        ("a.json", "{}", "is not a list of entries"),
+        ("a.json", '[{"entity_name": "\\ud83d", "producer_ids_rate": 5}]', "is not valid UTF-8"),
+        *(
+            ("a.yaml", f"- {{entity_name: a, producer_ids_rate: {rate}}}\n", f"'{rate}' is not a number")
+            for rate in ("010", "1:30", "0x10", "1_000", ".inf", "1:30.5")
+        ),
+        ("a.yaml", "- {entity_name: a, producer_ids_rate: '010'}\n", "'010' is not a number"),
+        ("a.csv", "entity_name,producer_ids_rate\nalice,1_0\n", "'1_0' is not a number"),
+        ("a.csv", "entity_name,producer_ids_rate,producer_ids_rate\nalice,5,6\n", "producer_ids_rate appears twice"),
+        *(
+            ("a.csv", f"entity_name,producer_ids_rate\n{name},5\n", message)
+            for name, message in (
+                ("user:bob", "quotas take the bare name, 'bob'"),
+                ("Group:admins", "quotas take the bare name, 'admins'"),
+                ("User:", "has no name"),
+                ("*", "is not a user"),
+            )
+        ),
         ("a.txt", "alice=5", "no known file type"),
     ],
 )
@@ -96,6 +119,29 @@ def test_a_file_with_one_mistake_sets_nothing_and_says_where(
 
     assert message in one_error(imported(name, text), 2)
     assert in_force(tmp_path) == {"carol": 1.0}
+
+
+def test_json_is_read_as_json(imported: Import, tmp_path: Path) -> None:
+    assert imported("a.json", '[{"entity_name": "\\ud83d\\ude00\\/", "producer_ids_rate": 1e1}]')[0] == 0
+    assert in_force(tmp_path) == {"\N{GRINNING FACE}/": 10.0}
+
+
+NAMES = st.text(st.characters(codec="utf-8"), min_size=1).filter(lambda name: name == name.strip(" "))
+
+
+@settings(deadline=None)
+@given(
+    names=st.sets(
+        NAMES | st.sampled_from(["a\r", "\r\nb", "u\x7f", "x\x85y", "\u2028", "\ufeff", "010", "1:30"]), min_size=1
+    )
+)
+@pytest.mark.parametrize("suffix", [".csv", ".yaml", ".json"])
+def test_whatever_names_are_exported_they_are_read_back(
+    tmp_path_factory: pytest.TempPathFactory, suffix: str, names: set[str]
+) -> None:
+    file = tmp_path_factory.getbasetemp() / f"names{suffix}"
+    write_quotas(file, [QuotaEntry(name, 5.0, NOON, None) for name in names])
+    assert read_quotas(file, lambda _: None).keys() == names
 
 
 def test_a_file_may_have_several_documents(imported: Import, tmp_path: Path) -> None:
