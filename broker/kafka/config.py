@@ -15,6 +15,7 @@ _JAAS_MODULES = {
     "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
 }
 
+_MECHANISM_NAMES = ("sasl.mechanisms", "sasl.mechanism")
 _KAFKA_PYTHON = {
     "client.id": "client_id",
     "sasl.username": "sasl_plain_username",
@@ -83,6 +84,10 @@ class KafkaConfig:
                 msg = f"{origin}, line {number} is not of the form name=value: write it like 'sasl.username=alice'"
                 raise KafkaConfigError(msg)
             settings[name.strip()] = value.strip()
+        mechanisms = {settings[name] for name in _MECHANISM_NAMES if name in settings}
+        if len(mechanisms) > 1:
+            msg = f"{origin}: {' and '.join(_MECHANISM_NAMES)} are one setting, with two values here: keep one of them"
+            raise KafkaConfigError(msg)
         return cls(settings | {"bootstrap.servers": bootstrap_servers})
 
     def client(self) -> dict[str, str]:

@@ -27,6 +27,10 @@ _ELSEWHERE = frozenset(
         *("ssl.protocol", "ssl.enabled.protocols"),
     }
 )
+_OF_LIBRDKAFKA = (
+    *("sasl.username", "sasl.password", "ssl.ca.location", "ssl.certificate.location", "ssl.key.location"),
+    "ssl.crl.location",
+)
 _LOGIN_MODULES = {"PlainLoginModule": ("PLAIN",), "ScramLoginModule": ("SCRAM-SHA-256", "SCRAM-SHA-512")}
 _BLANKS = " \t\f"
 _SPLIT = re.compile(rf"((?:[^\\=:{_BLANKS}]|\\.)*)[{_BLANKS}]*[=:]?[{_BLANKS}]*(.*)", re.DOTALL)
@@ -80,7 +84,11 @@ def librdkafka_settings(lines: Iterable[str], origin: str) -> dict[str, str]:
     java = {name: value.strip(_TRIMMED) for name, value in read_properties(lines)}
     for name, value in java.items():
         if name.startswith(("sasl.", "ssl.")) and name not in _SAME and name not in _ELSEWHERE:
-            msg = f"{origin}: {name} has no counterpart outside Java: leave it out, or write librdkafka's settings"
+            is_ours = name in _OF_LIBRDKAFKA or name in _SAME.values()
+            what = (
+                "is a setting of librdkafka, beside settings of Java" if is_ours else "has no counterpart outside Java"
+            )
+            msg = f"{origin}: {name} {what}: leave it out, or write only librdkafka's settings"
             raise KafkaConfigError(msg)
         if _PROVIDERS in java and _PLACEHOLDER.search(value):
             msg = f"{origin}: {name} is a placeholder of Java's config providers: write the value itself"
@@ -116,6 +124,9 @@ def _login(java: Mapping[str, str], origin: str) -> dict[str, str]:
 
 
 def _stores(java: Mapping[str, str], origin: str) -> dict[str, str]:
+    if java.get("security.protocol", "").upper().endswith("PLAINTEXT"):
+        # Kafka's clients don't look at stores without TLS.
+        return {}
     settings = {}
     if "ssl.truststore.location" in java:
         if java.get("ssl.truststore.type", "JKS").upper() != "PEM":

@@ -67,6 +67,10 @@ def test_a_scram_login_over_tls_becomes_librdkafka_s_settings(tmp_path: Path) ->
             ["sasl.mechanism=PLAIN", f"sasl.jaas.config={JAAS}.plain.PlainLoginModule required username=a password=b;"],
             {"sasl.mechanisms": "PLAIN", "sasl.username": "a", "sasl.password": "b"},
         ),
+        (
+            ["security.protocol=SASL_PLAINTEXT", "ssl.truststore.location=", "ssl.keystore.location=/me.jks"],
+            {"security.protocol": "SASL_PLAINTEXT"},
+        ),
     ],
 )
 def test_stores_and_logins(lines: list[str], settings: dict[str, str]) -> None:
@@ -95,6 +99,7 @@ def test_stores_and_logins(lines: list[str], settings: dict[str, str]) -> None:
         ),
         (["ssl.truststore.certificates=secret", "ssl.cipher.suites=secret"], "ssl.cipher.suites has no counterpart"),
         (["sasl.jaas.config=secret", "sasl.oauthbearer.token.endpoint.url=secret"], "has no counterpart"),
+        (["sasl.jaas.config=secret", "sasl.username=secret"], "sasl.username is a setting of librdkafka"),
     ],
 )
 def test_settings_for_java_alone_are_refused_by_name_without_their_values(lines: list[str], said: str) -> None:
@@ -108,6 +113,13 @@ def test_librdkafka_s_own_file_is_read_as_before(tmp_path: Path) -> None:
     text = "sasl.username=a\nsasl.password=back\\slash:and=more\nssl.keystore.location=/me.p12\n"
 
     assert "back\\slash:and=more" in load(tmp_path, text).client().values()
+
+
+def test_two_names_of_the_mechanism_with_two_values_are_refused() -> None:
+    lines = ["sasl.mechanisms=PLAIN", "sasl.mechanism=SCRAM-SHA-256"]
+    with pytest.raises(KafkaConfigError, match="keep one of them"):
+        KafkaConfig.parse("broker:9092", lines, "client.properties")
+    assert KafkaConfig.parse("broker:9092", ["sasl.mechanisms=PLAIN", "sasl.mechanism=PLAIN"], "").client()
 
 
 class Java:
