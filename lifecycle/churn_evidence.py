@@ -24,6 +24,9 @@ GROWING_SHARE = 0.75
 GROWING_SHARE_OF_MANY = 0.65
 MIN_GROWING_TIMES = 16
 """Minimum number of waits for `GROWING_SHARE_OF_MANY`. Fewer waits often grow by chance."""
+MIN_RESTART_SECONDS = 0.1
+"""A process needs longer than this to start, get an id and end."""
+MAX_OVERLAP_OF_RESTARTS = 0.5
 MIN_CAPPED_TIMES = 9
 CAPPED_SHARE = 0.2
 SHRINKING_SHARE = 0.1
@@ -207,8 +210,16 @@ class ChurnEvidence:
         return often and self.median_life_seconds is not None and self.median_life_seconds < RESTART_SECONDS
 
     @property
+    def is_at_once(self) -> bool:
+        """Whether ids overlap, or come faster than one process can end and start again."""
+        is_fast = self.median_life_seconds is not None and self.median_life_seconds < MIN_RESTART_SECONDS
+        return is_fast or (self.lives is not None and self.lives.overlap_share > MAX_OVERLAP_OF_RESTARTS)
+
+    @property
     def grows(self) -> bool:
         """Whether the waits between ids grow, as in a supervisor's backoff."""
+        if self.is_at_once:
+            return False
         growing = self.growing_share or 0.0
         is_capped = self.new_pids >= MIN_CAPPED_TIMES * self.hosts and growing >= CAPPED_SHARE
         if is_capped and self.shrinking_share is not None and self.shrinking_share <= SHRINKING_SHARE:

@@ -154,7 +154,7 @@ def restart_loop(e: ChurnEvidence) -> Fit:
         return Fit.UNLIKELY
     if e.lives is None or e.lives.kept_share >= KEPT_SHARE:
         return Fit.POSSIBLE
-    single = not (e.lives.on_schedule or e.is_in_steps or e.is_fleet or e.is_fast or e.is_transactional)
+    single = not (e.lives.on_schedule or e.is_in_steps or e.is_fleet or e.is_fast or e.is_at_once or e.is_transactional)
     # Each id is the first producer of a new process, and these come at regular intervals.
     is_first = e.client == JAVA_DEFAULT and e.client_ids == 1
     anew = single and is_first and e.life_spread is not None and e.life_spread <= REGULAR_SPREAD

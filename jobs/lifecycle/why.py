@@ -121,10 +121,7 @@ def evidence_text(row: Mapping[str, Any], lives: Lives | None = None) -> str:
     parts.append("no second one from any address" if life is None else f"the next one after {duration(life)} (median)")
     lives = lives or lives_by_tables(row)
     if lives is not None:
-        last_wrote = f"in use when the client last wrote, {duration(lives.silent_seconds)} ago"
-        # The tables' sample does not know when a client last wrote.
-        is_recent = lives.precision_seconds > BROKERS_PRECISION_S or lives.silent_seconds < PAUSE_MS / 1000
-        parts.append(f"{lives.kept_share:.0%} {'still in use' if is_recent else last_wrote}")
+        parts.append(f"{lives.kept_share:.0%} {_until(lives)}")
         if lives.kept_share < 1:
             used_seconds = max(lives.used_seconds, lives.precision_seconds)
             brief = "" if lives.used_seconds >= lives.precision_seconds else "at most "
@@ -153,6 +150,15 @@ def evidence_text(row: Mapping[str, Any], lives: Lives | None = None) -> str:
     if row["returns"]:
         parts.append(f"{plural(row['returns'], 'time')} a transactional id was taken back from another instance")
     return ", ".join(parts)
+
+
+def _until(lives: Lives) -> str:
+    # The tables' sample does not know how long ago the client last wrote.
+    if lives.precision_seconds > BROKERS_PRECISION_S:
+        return "in use when the client last wrote"
+    if lives.silent_seconds < PAUSE_MS / 1000:
+        return "still in use"
+    return f"in use when the client last wrote, {duration(lives.silent_seconds)} ago"
 
 
 def _principal_meant(tables: str, text: str, now: datetime) -> str:

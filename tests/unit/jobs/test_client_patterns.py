@@ -460,6 +460,12 @@ def test_requests_alone_name_no_wrong_cause(seen: Evidence) -> None:
         assert alone in (pattern.cause, Churn.CANT_TELL, LOOK_ALIKES.get(pattern.name)), pattern.name
 
 
+def test_the_tables_don_t_say_that_ids_are_still_in_use(seen: Evidence) -> None:
+    told = [evidence_text(row) for row in seen.values()]
+    assert [text for text in told if "still in use" in text] == []
+    assert any("100% in use when the client last wrote" in text for text in told)
+
+
 def test_rotated_ids_come_with_their_transactional_ids(seen: Evidence) -> None:
     row = seen["rotated-hourly"]
     assert set(row["rotated_ids"]) <= {f"rotated-hourly-app-{thread}" for thread in range(20)}

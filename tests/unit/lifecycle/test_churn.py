@@ -71,6 +71,10 @@ def of(**values: Any) -> Churn:
         (Churn.ROTATION, {"new_pids": 20, "rotations": 20, "rotation_seconds": 3300.0}, {"rotations": 19}),
         # By requests alone.
         (RESTART, {"growing_share": 0.65}, {"growing_share": 0.64}),
+        # One process that opens its producers one after the other.
+        (RESTART, {"growing_share": 0.65, "median_life_seconds": 0.1}, {"median_life_seconds": 0.09}),
+        (RESTART, {"growing_share": 0.65, "lives": ONCE}, {"lives": replace(ONCE, overlap_share=0.51)}),
+        (RESTART, {"lives": ONCE, "life_spread": 0.5, "new_pids": 8}, {"median_life_seconds": 0.02}),
         (HEALTHY, {"new_pids": 99, "span_seconds": 30, "silent_seconds": 60}, {"span_seconds": 31}),
         (HEALTHY, {"new_pids": 93, "span_seconds": 18, "silent_seconds": 3000}, {"throttles": 1}),
         (HEALTHY, {"new_pids": 24, "span_seconds": 23 * 3600}, {"new_pids": 25}),
