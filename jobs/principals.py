@@ -16,7 +16,7 @@ ONE_READER = "--reader takes one user, the one that runs `pid-quota run`"
 _USER = "User:"
 _MAX_SIMILAR = 3
 # A name may contain commas, blanks and bars, so they separate users only before another whole user.
-_SEVERAL = re.compile(r";|[,|\s]\s*user:|(?<![,+\s])\s+CN=", re.IGNORECASE)
+_SEVERAL = re.compile(r";|(?:[,|\s]|\\[nrt])\s*user:|(?<![,+\s])\s+CN=", re.IGNORECASE)
 
 
 def read_user(text: str, several: str) -> str:
@@ -88,6 +88,8 @@ def _refuse_mistakes(text: str, several: str) -> None:
         msg = f"{quoted(text)} is a pattern, and only whole names count: {several}"
     elif re.search("[,|]", name) and "=" not in name and name == text:
         msg = f"{quoted(text)} is not one user: {several}, or write {quoted(_USER + text)} for the user"
+    elif kind.casefold().startswith("user=") and name == text:
+        msg = f"{quoted(text)} has no colon: write {quoted(_USER + text[len(_USER) :])} for the user"
     elif colon and name == text:
         meant = rest if kind.casefold() == "user" else text
         msg = f"{quoted(text)} is not a user's whole name: write {quoted(_USER + meant)} for the user"

@@ -2,7 +2,6 @@
 
 import getpass
 from datetime import datetime, timezone
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,7 +17,7 @@ from jobs.output.text_tables import TextTable
 from jobs.quotas import altering
 from jobs.quotas.changes import ImportPlan
 from jobs.quotas.file import read_quotas, write_quotas
-from jobs.quotas.names import check_name
+from jobs.quotas.names import QuotaNames
 from jobs.quotas.suggest import suggest as suggest_quotas
 from quota.allowance import BURST, RATE, Allowance
 from quota.errors import InvalidQuotaError
@@ -132,7 +131,7 @@ def _validated(tables: str) -> list[QuotaEntry]:
 
 
 def _import(tables: str, file: Path, now: datetime, who: str, as_json: bool, *, prune: bool, dry_run: bool) -> None:
-    plan = ImportPlan.compare(_validated(tables), read_quotas(file, partial(check_name, tables, now=now)), prune=prune)
+    plan = ImportPlan.compare(_validated(tables), read_quotas(file, QuotaNames(tables, now).check), prune=prune)
     if plan.changes and not dry_run:
         wanted = [(change.entity_name, change.after) for change in plan.changes]
         entries = [
@@ -162,7 +161,7 @@ def _check_entity(
     if entity_default:
         _fail("give one of --entity-name and --entity-default")
     try:
-        check_name(tables, entity_name, now)
+        QuotaNames(tables, now).check(entity_name)
     except InvalidQuotaError as error:
         _fail(f"--entity-name {error}")
 

@@ -194,7 +194,7 @@ def _quota(
     wrong: object = None
     if unknown or _NAME not in entry or entry.get("entity_type", "user") != "user":
         wrong = f"has the fields {sorted(map(str, entry))}, expected are {_NAME}, {RATE} and {BURST}"
-    elif name not in _DEFAULT_NAMES and (not isinstance(name, str)):
+    elif name not in _DEFAULT_NAMES and not isinstance(name, str):
         wrong = f"{_NAME} {name!r} is not a bare user name in quotes"
     else:
         try:

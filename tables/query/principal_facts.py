@@ -39,7 +39,7 @@ GROUP BY client, client_host
 
 _WITH_PRINCIPALS = ("producer_id_metrics", "throttle_decisions", "recent_inits")
 _KNOWN = "SELECT 1 FROM {} WHERE principal = :principal LIMIT 1"
-_NAMES = "SELECT DISTINCT principal FROM {} WHERE principal IS NOT NULL ORDER BY principal LIMIT 10000"
+_NAMES = "SELECT DISTINCT principal FROM {} WHERE {} ORDER BY principal LIMIT 10000"
 
 
 def is_known(tables: str, principal: str, now: datetime) -> bool:
@@ -61,10 +61,19 @@ def known_principals(tables: str, now: datetime) -> set[str]:
     Raises:
         TableError: If a table can't be read.
     """
+    return _principals(tables, now, "principal IS NOT NULL")
+
+
+def principals_of_other_types(tables: str, now: datetime) -> set[str]:
+    """Return the known principals that are not of the type User. Raises the same errors as `known_principals`."""
+    return _principals(tables, now, "principal LIKE '_%:_%' AND principal NOT LIKE 'User:%'")
+
+
+def _principals(tables: str, now: datetime, condition: str) -> set[str]:
     found: set[str] = set()
     for table in _WITH_PRINCIPALS:
         with suppress(TableNotFoundError):
-            found.update(row[0] for row in query(tables, _NAMES.format(table), now).rows)
+            found.update(row[0] for row in query(tables, _NAMES.format(table, condition), now).rows)
     return found
 
 

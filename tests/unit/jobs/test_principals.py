@@ -41,6 +41,7 @@ def test_a_whole_principal_is_taken_as_it_is(name: str) -> None:
         ("user:alice", "write 'User:alice'"),
         ("Group:x", "write 'User:Group:x'"),
         (SERVICE, f"write 'User:{SERVICE}'"),
+        ("User=etl", "write 'User:etl'"),
         ("etl*", "is a pattern"),
         ("User:etl*", "is a pattern"),
     ],
@@ -56,7 +57,7 @@ def test_what_may_be_a_mistake_is_refused_with_what_to_write(text: str, said: st
     "text",
     [
         *("mm2;CN=etl", "etl,mm2", "etl|mm2", "User:a;User:b", "User:a,User:b", "User:a User:b", "User:a|User:b"),
-        *("User:a\tuser:b", "User:a, User:b", "User:mm2 CN=etl", "CN=mm2,O=a CN=etl"),
+        *("User:a\tuser:b", "User:a\\nUser:b", "User:a, User:b", "User:mm2 CN=etl", "CN=mm2,O=a CN=etl"),
     ],
 )
 def test_several_users_in_one_text_are_refused_with_what_the_command_accepts(text: str, several: str) -> None:

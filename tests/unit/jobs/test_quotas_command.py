@@ -125,6 +125,7 @@ def test_a_burst_is_set_beside_the_rate_changed_alone_and_deleted_alone(quotas: 
                 "Users:dave": "quotas take the bare name, 'dave'",
                 "Group:admins": "quotas take the bare name, 'admins'",
                 "User:user:eve": "quotas take the bare name, 'user:eve'",
+                "bob,carol": "is not one user",
                 "*": "use --entity-default",
                 "User:*": "use --entity-default",
                 "User:": "has no name",
@@ -158,7 +159,10 @@ def test_an_unknown_user_is_one_line_with_the_quota_in_force(quotas: PidQuota) -
 def test_a_name_like_a_principal_counts_if_tables_know_its_user_or_have_its_quota(
     quotas: PidQuota, described: Described, tmp_path: Path
 ) -> None:
-    append(tmp_path / "tables", "producer_id_metrics", metrics("User:user:bob", NOON))
+    known = ("User:user:bob", "ServiceAccount:sa-1")
+    append(tmp_path / "tables", "producer_id_metrics", *(metrics(each, NOON) for each in known))
+    of_another_type = quotas("--alter", "--add-config", "producer_ids_rate=5", "--entity-name", "ServiceAccount:sa-1")
+    assert "quotas take the bare name, 'sa-1'" in one_error(of_another_type, 2)
     set_quota(str(tmp_path / "tables"), QuotaEntry("*", 5.0, NOON, "another version"))
 
     assert quotas("--alter", "--add-config", "producer_ids_rate=5", "--entity-name", "user:bob")[0] == 0
