@@ -157,6 +157,7 @@ def test_client_ids_that_count_up_or_end_in_a_uuid_are_one_client(tmp_path: Path
         ("app-0B5A9DCB-8F9A-4A1C-9C55-1B9E5F7D2A01", "app-#"),
         ("app-{0B5A9DCB-8F9A-4A1C-9C55-1B9E5F7D2A01}", "app-{#}"),
         ("sink-1C9F03AB77-out", "sink-#-out"),
+        ("sink-01ARZ3NDEKTSV4RRFFQ69G5FAV-out", "sink-#-out"),
         ("rdkafka", "rdkafka"),
     ],
 )
