@@ -1,9 +1,9 @@
 -- The answers to INIT_PRODUCER_ID of the last 24 hours. `client` is the client id with `#` for generated parts: UUIDs,
--- ULIDs, the names of Kubernetes pods, hexadecimal numbers, and a number at the end (Java's `producer-17`). A client is
--- small if it has 1 to 4 new producer ids. If a principal has 20 or more small clients, or small clients with more than
--- 24 ids together, they count as one client, `*`. So do all clients but the 50 with the most new producer ids. Rows with
--- the outcome `rotation` are no answers: they are a sample of the producer ids that EndTxn has handed out. `used_ms` is
--- the last noted use of the producer id; null if the sample lacks it.
+-- ULIDs, the names of Kubernetes pods, hexadecimal numbers, and a number at the end (Java's `producer-17`). A client
+-- is small if it has 1 to 4 new producer ids. If a principal has 20 or more small clients, or small clients with more
+-- than 24 ids together, they count as one client, `*`. So do all clients but the 50 with the most new producer ids.
+-- Rows with the outcome `rotation` are no answers: they are a sample of the producer ids that EndTxn has handed out.
+-- `used_ms` is the last noted use of the producer id; null if the sample lacks it.
 SELECT
     answered_at,
     broker_id,
