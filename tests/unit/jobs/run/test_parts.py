@@ -100,6 +100,15 @@ def test_five_minutes_of_health_of_one_process_make_the_next_pause_a_second_agai
     assert bench.said() == [f"was ended by signal 11: it is started again in {pause} s" for pause in (1, 2, 1, 2)]
 
 
+def test_five_minutes_without_health_do_not_make_the_next_pause_shorter(bench: Bench) -> None:
+    for _ in range(3):
+        bench.run(302, unready="no batch has ended yet")
+        bench.child().end(1)
+        bench.turn()
+        bench.turn(10)
+    assert bench.said() == [f"ended with exit code 1: it is started again in {pause} s" for pause in (1, 2, 4)]
+
+
 @pytest.mark.parametrize(
     ("is_ready", "complaint", "seconds", "said"),
     [
@@ -224,6 +233,15 @@ def test_a_wrong_setting_ends_all_but_only_before_a_process_has_worked(bench: Be
     again.child().end(WRONG_SETTING)
     again.turn()
     assert again.said()[-1] == "ended with exit code 2: it is started again in 2 s"
+
+
+def test_a_wrong_setting_of_a_part_that_nobody_wants_any_more_does_not_keep_the_others_from_their_end(
+    bench: Bench,
+) -> None:
+    bench.turn()
+    bench.child().end(WRONG_SETTING, error="a wrong setting")
+    bench.turn(is_wanted=False)
+    assert (bench.part.pid, bench.said()) == (None, ["a wrong setting"])
 
 
 def test_a_part_has_the_health_of_the_process_that_runs_now(bench: Bench, children: Children) -> None:
