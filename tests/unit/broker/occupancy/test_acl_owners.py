@@ -148,3 +148,10 @@ def test_an_owner_may_write_all_topics_and_the_transactional_id(
     acls: list[Acl], topics: list[str], transactional_id: str | None, is_open: bool, expected: Owner
 ) -> None:
     assert owner_of(acls, *topics, transactional_id=transactional_id, is_open=is_open) == expected
+
+
+def test_an_owner_does_not_depend_on_what_was_asked_before() -> None:
+    owners = AclOwners(SHARED, allows_without_acl=False)
+    for transactional_id in ("t", None, "u", "t"):
+        expected = owner_of(SHARED, "orders", transactional_id=transactional_id)
+        assert owners.owner(frozenset({"orders"}), transactional_id) == expected
