@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.enforcement.model import Change, Limits, Plan, Situation
+from broker.enforcement.model import WRITER_MS, Change, Limits, Plan, Situation, Writer
 from broker.enforcement.plan import plan
 from quota.limits import Limit, Quotas
 from quota.principals import OVERFLOW_PRINCIPALS
@@ -21,6 +21,7 @@ from tests.kits.plan_kit import (
     NOW_MS,
     PACE_MS,
     RATE,
+    STREAM,
     after,
     decision,
     hold,
@@ -37,6 +38,7 @@ END = None
 DRY = Limits(enforce=False)
 NEVER = Limits(enforce=True, never=frozenset({MALLORY}))
 OTHER: dict[str, Any] = {"writer": "stream-2", "writer_epoch": 3}
+LATER_START = Writer(epoch=EPOCH + 1, since=0, heard_ms=NOW_MS)
 BY_HAND: dict[str, Any] = {"writer": "carol@laptop", "writer_epoch": None}
 
 
@@ -120,6 +122,7 @@ CASES = {
     ),
     "a principal of another type": Case(situation(decision("Group:a")), (), "it is not a user that logs in"),
     "clients without a login": Case(situation(decision("User:ANONYMOUS")), (), "it is not a user that logs in"),
+    "a user called like everybody in ACLs": Case(situation(decision("User:*")), (), "it is not a user that logs in"),
     "an unknown owner": Case(situation(decision("unknown")), (), "it is not a user that logs in"),
     "a shared ledger": Case(situation(decision(OVERFLOW_PRINCIPALS[3])), (), "it is not a user that logs in"),
     "a name with colons": Case(situation(decision("User:system:serviceaccount:ns:app")), 10),
@@ -148,6 +151,17 @@ CASES = {
         situation(decision(), holds=[record(ALICE, writer_epoch=EPOCH + 1)]),
         (),
         "another process of this stream has taken over",
+    ),
+    "a later start has taken over before it holds anybody": Case(
+        situation(decision(), writers={STREAM: LATER_START}),
+        (),
+        "another process of this stream has taken over",
+    ),
+    "a later start that died leaves the place to the one that lives on": Case(
+        situation(decision(), writers={STREAM: replace(LATER_START, heard_ms=NOW_MS - WRITER_MS - 1)}), 10
+    ),
+    "a later start that has ended leaves the place, too": Case(
+        situation(decision(), writers={STREAM: replace(LATER_START, is_gone=True)}), 10
     ),
     "a crash between commit and write: the next start writes": Case(
         situation(decision(begun=1), writer_epoch=EPOCH + 1), 10
