@@ -73,6 +73,23 @@ def test_an_id_that_a_commit_handed_out_is_no_new_one_of_the_next_instance(tmp_p
     assert [tuple(row) for row in rows] == [("first id", True), ("new instance", False), ("epoch bump", False)]
 
 
+def test_an_answer_that_is_written_twice_counts_once_and_errors_at_one_time_count_each(tmp_path: Path) -> None:
+    fenced = failed_init(ago(20), "PRODUCER_FENCED", transactional_id="pay", producer_id=5, producer_epoch=1)
+    append_kip_tables(tmp_path, inits=[init(ago(50), 7), init(ago(50), 7, batch_id=1), fenced, fenced])
+    assert outcomes(tmp_path) == ["first id", "fenced", "fenced"]
+
+
+def test_an_id_after_an_error_alone_is_the_first_one(tmp_path: Path) -> None:
+    append_kip_tables(
+        tmp_path,
+        inits=[
+            failed_init(ago(50), "COORDINATOR_LOAD_IN_PROGRESS", transactional_id="pay"),
+            init(ago(40), 7, transactional_id="pay"),
+        ],
+    )
+    assert outcomes(tmp_path) == ["busy", "first id"]
+
+
 OWN = {"producer_id": 7, "producer_epoch": 3}
 ANSWERS: list[tuple[str, bool, dict[str, Any]]] = [
     ("first id", True, {}),
