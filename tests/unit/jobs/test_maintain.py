@@ -96,6 +96,12 @@ def test_retention_is_given_by_table(pid_quota: PidQuota, tmp_path: Path) -> Non
     assert (done[METRICS]["rows"], done[DECISIONS]["rows"]) == (0, 1)
 
 
+@pytest.mark.parametrize("days", [999_999, 10**12])
+def test_a_retention_from_before_all_times_keeps_all_rows(pid_quota: PidQuota, tmp_path: Path, days: int) -> None:
+    append(tmp_path, METRICS, metrics("User:m", days_ago(400)))
+    assert maintained(pid_quota, tmp_path, "--retention", f"{METRICS}={days}")[METRICS]["rows"] == 1
+
+
 @pytest.mark.parametrize(
     ("wish", "reason"),
     [

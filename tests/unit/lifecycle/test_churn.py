@@ -80,6 +80,8 @@ def of(**values: Any) -> Churn:
         (HEALTHY, {"new_pids": 24, "span_seconds": 23 * 3600}, {"new_pids": 25}),
         (PER_MESSAGE, {"new_pids": 2000, "median_life_seconds": 0.4}, {"silent_seconds": 300}),
         (SCALE_OUT, {"hosts": 100, "silent_seconds": 300}, {"silent_seconds": 3}),
+        # A throttle, and not the end of a start, may be why no more ids come.
+        (SCALE_OUT, {"hosts": 100, "silent_seconds": 300}, {"throttled_now": True}),
         (DEPLOY, {"new_pids": 60, "steps": 3, "span_seconds": 14_400}, {"span_seconds": 14_399}),
         (NEW_TRANSACTIONAL_ID, TRANSACTIONAL, {"steps": 60}),
         (NEW_TRANSACTIONAL_ID, TRANSACTIONAL, {"instances": 300}),
