@@ -45,7 +45,7 @@ def test_files_from_before_a_column_was_added_have_none_in_it(tmp_path: Path) ->
     assert [row["addresses"] for row in rows] == [None, {"10.0.0.7": 1}]
 
 
-@pytest.mark.parametrize("folder", ["plain", "with space", "o'neill", "a[b]", "ümlaut"])
+@pytest.mark.parametrize("folder", ["plain", "with space", "o'neill", "a[b]", "ümlaut", "day=1"])
 def test_whatever_the_folder_is_called_the_values_are_the_same(tmp_path: Path, folder: str) -> None:
     append(tmp_path / "first", DECISIONS, *[decision("User:m", NOON + seconds(number)) for number in range(3)])
     # deltalake makes no table in a folder with brackets, but it reads one.
