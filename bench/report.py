@@ -77,8 +77,8 @@ def measured(name: str, share: float, limit_s: float) -> Results:
     """Run one part, and return what it found; nothing if it failed or its time was up."""
     print(f"{name}: at most {limit_s / 60:g} min", flush=True)
     begin = time.monotonic()
-    # A part whose time is up leaves its files here.
-    with tempfile.TemporaryDirectory(prefix="pid-quota-bench-", ignore_cleanup_errors=True) as folder:
+    # A part whose time is up leaves its files here. The short name leaves room for paths of sockets.
+    with tempfile.TemporaryDirectory(prefix="pq-bench-", ignore_cleanup_errors=True) as folder:
         child = (sys.executable, "-m", "bench.report", "--child", name, "--share", str(share))
         try:
             code, said = run_to_end(("/usr/bin/env", f"TMPDIR={folder}", *child), limit_s)

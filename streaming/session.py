@@ -41,9 +41,9 @@ _NAME = "pid-quota"
 """Name of the application, and of a user without a name."""
 DEFAULT_MASTER = "local[*]"
 """One task at a time for each processor that the process may use."""
-_MAX_SOCKET_FOLDER = 40
+_MAX_SOCKET_FOLDER = 52
 """Maximum length of the folder for temporary files, if sockets are to be in it. Linux allows 107 bytes for a socket's
-path. The names of our folder and of Spark's sockets have up to 62."""
+path. The names of our folder and of Spark's sockets have 12 and 43."""
 _MIN_PARTITIONS, _MAX_PARTITIONS = 2, 8
 """Limits of the number of state partitions, which is otherwise the number of cores. An idle partition costs about 70 ms
 of CPU per batch. The maximum lets a small host run a large host's checkpoint. The minimum lets the checkpoint of a host
@@ -256,7 +256,7 @@ def _socket_settings() -> dict[str, str]:
     """
     if len(tempfile.gettempdir()) > _MAX_SOCKET_FOLDER:
         return {}
-    folder = tempfile.mkdtemp(prefix="pid-quota-")
+    folder = tempfile.mkdtemp(prefix="pq-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     sockets = "spark.python.unix.domain.socket"
     return {f"{sockets}.enabled": "true", f"{sockets}.dir": folder}
