@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import resources
+from pathlib import Path
 from socketserver import BaseServer
 from typing import Any
 
@@ -41,9 +42,8 @@ _NAME = "pid-quota"
 """Name of the application, and of a user without a name."""
 DEFAULT_MASTER = "local[*]"
 """One task at a time for each processor that the process may use."""
-_MAX_SOCKET_FOLDER = 52
-"""Maximum length of the folder for temporary files, if sockets are to be in it. Linux allows 107 bytes for a socket's
-path. The names of our folder and of Spark's sockets have 12 and 43."""
+_MAX_SOCKET_FOLDER = 60
+"""Maximum length of a folder of sockets. Linux allows 107 bytes for a socket's path, and Spark's names have 43."""
 _MIN_PARTITIONS, _MAX_PARTITIONS = 2, 8
 """Limits of the number of state partitions, which is otherwise the number of cores. An idle partition costs about 70 ms
 of CPU per batch. The maximum lets a small host run a large host's checkpoint. The minimum lets the checkpoint of a host
@@ -254,10 +254,13 @@ def _socket_settings() -> dict[str, str]:
 
     Over TCP, each task waits 40 ms, because one side holds small segments back (Nagle) and the other its answers.
     """
-    if len(tempfile.gettempdir()) > _MAX_SOCKET_FOLDER:
-        return {}
-    folder = tempfile.mkdtemp(prefix="pq-")
+    folder = tempfile.mkdtemp(prefix="pid-quota-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    if len(folder) > _MAX_SOCKET_FOLDER:
+        # By its descriptor, a deep folder has a short path, too.
+        folder = f"/proc/{os.getpid()}/fd/{os.open(folder, os.O_RDONLY)}"
+        if not Path(folder).exists():
+            return {}
     sockets = "spark.python.unix.domain.socket"
     return {f"{sockets}.enabled": "true", f"{sockets}.dir": folder}
 

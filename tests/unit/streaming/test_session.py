@@ -2,8 +2,10 @@
 
 import logging
 import signal
+import socket
 import tempfile
 import threading
+import uuid
 from pathlib import Path
 
 import pytest
@@ -56,14 +58,17 @@ def test_sockets_of_workers_are_in_a_folder_that_only_this_user_may_enter() -> N
     assert folder.stat().st_mode & 0o777 == 0o700
 
 
-def test_workers_use_tcp_if_a_socket_s_path_would_be_longer_than_linux_allows(
+def test_a_socket_s_path_is_as_short_as_linux_allows_however_deep_the_folder_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     deep = tmp_path / ("x" * 60)
     deep.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(deep))
-    assert "spark.python.unix.domain.socket.enabled" not in session.one_process_settings([])
-    assert list(deep.iterdir()) == []
+    folder = session.one_process_settings([])["spark.python.unix.domain.socket.dir"]
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(f"{folder}/.{uuid.uuid4()}.sock")
+        (own,) = deep.iterdir()
+        assert [each.suffix for each in own.iterdir()] == [".sock"]
 
 
 def test_a_session_may_be_started_in_any_thread() -> None:
