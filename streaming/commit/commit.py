@@ -62,9 +62,9 @@ class Commit:
             self.watch.check(batch_id)
             bodies.setdefault("quarantined_events", []).extend(self.watch.rows(batch_id))
         # Step 5. Append to each table that gets rows.
-        tables = tuple(table for table in WRITE_ORDER if bodies.get(table))
-        metadata = CommitMetadata(self.stream_id, batch_id, tables, context.starts, context.ends)
-        begin_s, written = time.monotonic(), {table: bodies[table] for table in tables}
+        written = {table: bodies[table] for table in WRITE_ORDER if bodies.get(table)}
+        metadata = CommitMetadata(self.stream_id, batch_id, tuple(written), context.starts, context.ends)
+        begin_s = time.monotonic()
         for table in WRITE_ORDER:
             if table in written:
                 self.sink.append(spark, table_rows(bodies[table], table, batch_id), table, batch_id, metadata)
